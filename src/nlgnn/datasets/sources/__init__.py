@@ -1,0 +1,1 @@
+"""The catalogue's entries, one module for each project that publishes graphs."""

@@ -1,0 +1,1 @@
+"""Experiments: each returns plain rows; nothing prints here."""

@@ -1,0 +1,47 @@
+"""What a graph is: its arrays, its splits, how far its neighbours agree, and what is odd about it."""
+
+from nlgnn.graph.audit import Audit, audit, twin_groups
+from nlgnn.graph.convert import from_networkx, from_pyg, from_scipy, to_networkx, to_pyg, to_scipy
+from nlgnn.graph.graph import FeatureScaling, Graph
+from nlgnn.graph.homophily import (
+    adjusted_homophily,
+    chance_homophily,
+    class_insensitive_homophily,
+    compatibility_matrix,
+    edge_homophily,
+    edge_label_informativeness,
+    homophily_table,
+    node_homophily,
+    node_label_informativeness,
+    reconnected_homophily,
+)
+from nlgnn.graph.splits import FIXED_PROTOCOLS, RANDOM_PROTOCOLS, Split, make_splits, random_split
+
+__all__ = [
+    "FIXED_PROTOCOLS",
+    "RANDOM_PROTOCOLS",
+    "Audit",
+    "FeatureScaling",
+    "Graph",
+    "Split",
+    "adjusted_homophily",
+    "audit",
+    "chance_homophily",
+    "class_insensitive_homophily",
+    "compatibility_matrix",
+    "edge_homophily",
+    "edge_label_informativeness",
+    "from_networkx",
+    "from_pyg",
+    "from_scipy",
+    "homophily_table",
+    "make_splits",
+    "node_homophily",
+    "node_label_informativeness",
+    "random_split",
+    "reconnected_homophily",
+    "to_networkx",
+    "to_pyg",
+    "to_scipy",
+    "twin_groups",
+]

@@ -1,0 +1,170 @@
+"""What is odd about a graph and its splits, in numbers and in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from nlgnn.graph.graph import Graph
+from nlgnn.graph.splits import Split
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Counts of what may surprise. Nodes unless said otherwise.
+
+    Args:
+        isolated_nodes: without a neighbour other than themselves.
+        self_loops: joined to themselves.
+        duplicate_edges: edges given again in the same direction.
+        unlabelled_nodes: of unknown label.
+        singleton_classes: names of classes of one node.
+        absent_classes: names of classes without any node.
+        zero_feature_rows: all of whose features are 0.
+        duplicate_feature_rows: whose features equal those of another node.
+        twin_nodes: that have exactly the neighbours and the label of another node.
+        num_splits: how many splits were looked at. The rest is about them.
+        twin_leak: share of test nodes that have a twin in train, mean over the splits; None without splits.
+        untrained_classes: names of classes that some split leaves without a training node.
+        unlabelled_in_splits: of unknown label, yet in a part of some split.
+    """
+
+    num_nodes: int
+    isolated_nodes: int
+    self_loops: int
+    duplicate_edges: int
+    unlabelled_nodes: int
+    singleton_classes: tuple[str, ...]
+    absent_classes: tuple[str, ...]
+    zero_feature_rows: int
+    duplicate_feature_rows: int
+    twin_nodes: int
+    num_splits: int = 0
+    twin_leak: float | None = None
+    untrained_classes: tuple[str, ...] = ()
+    unlabelled_in_splits: int = 0
+
+    def warnings(self) -> list[str]:
+        """One sentence for each thing that a user should know; empty where nothing is odd."""
+        leak = self.twin_leak or 0.0
+        singleton, absent, untrained = map(
+            _names, (self.singleton_classes, self.absent_classes, self.untrained_classes)
+        )
+        findings = {
+            f"{_nodes(self.isolated_nodes)} without a neighbour: only their features can help.": self.isolated_nodes,
+            f"{_nodes(self.self_loops)} joined to themselves: these loops are dropped.": self.self_loops,
+            f"{self.duplicate_edges} repeated edges: each is counted once.": self.duplicate_edges,
+            f"{_nodes(self.unlabelled_nodes)} without a label: left out of every figure.": self.unlabelled_nodes,
+            f"Classes of a single node, which no split can both learn and test: {singleton}.": singleton,
+            f"Classes without any node: {absent}.": absent,
+            f"{_nodes(self.zero_feature_rows)} with only zeros as features.": self.zero_feature_rows,
+            f"{_nodes(self.duplicate_feature_rows)} with the features of another node: features alone cannot tell "
+            "them apart.": self.duplicate_feature_rows,
+            f"{_nodes(self.twin_nodes)} with exactly the neighbours and the label of another node.": self.twin_nodes,
+            f"{leak:.0%} of test nodes have such a twin in train (mean over splits: {self.num_splits}): remembering it "
+            "may be enough to get them right.": round(leak, 2),
+            f"Classes that some split leaves without a training node: {untrained}.": untrained,
+            f"{_nodes(self.unlabelled_in_splits)} without a label, yet in a split: take them out.": (
+                self.unlabelled_in_splits
+            ),
+        }
+        return [sentence for sentence, found in findings.items() if found]
+
+
+def audit(graph: Graph, splits: Sequence[Split] = ()) -> Audit:
+    """Look for what may surprise in a graph and, where given, in its splits. Linear in nodes and edges."""
+    for split in splits:
+        split.check_length(graph.num_nodes, f"graph {graph.name!r}, splits {split.protocol!r}, number {split.index}")
+    source, target = graph.edge_index
+    class_sizes = np.bincount(graph.y[graph.labelled], minlength=graph.num_classes)
+    twins = twin_groups(graph)
+    in_any_part = np.zeros(graph.num_nodes, bool)
+    untrained = np.zeros(graph.num_classes, bool)
+    for split in splits:
+        in_any_part |= split.train | split.val | split.test
+        trained = np.bincount(graph.y[split.train & graph.labelled], minlength=graph.num_classes) > 0
+        untrained |= ~trained & (class_sizes > 0)
+    return Audit(
+        num_nodes=graph.num_nodes,
+        isolated_nodes=int((np.diff(graph.undirected_adjacency.indptr) == 0).sum()),
+        self_loops=len(np.unique(source[source == target])),
+        duplicate_edges=len(source) - len(np.unique(source * graph.num_nodes + target)),
+        unlabelled_nodes=int((~graph.labelled).sum()),
+        singleton_classes=_class_names(graph, class_sizes == 1),
+        absent_classes=_class_names(graph, class_sizes == 0),
+        zero_feature_rows=graph.num_nodes - len(np.unique(graph.x.nonzero()[0])),
+        duplicate_feature_rows=int((_group_equal(_feature_rows(graph)) >= 0).sum()),
+        twin_nodes=int((twins >= 0).sum()),
+        num_splits=len(splits),
+        twin_leak=float(np.mean([twin_leak(twins, split) for split in splits])) if splits else None,
+        untrained_classes=_class_names(graph, untrained),
+        unlabelled_in_splits=int((in_any_part & ~graph.labelled).sum()),
+    )
+
+
+def twin_groups(graph: Graph) -> NDArray[np.int64]:
+    """`[num_nodes]`: one number for all nodes with exactly the same neighbours and label; -1 for nodes without a twin.
+
+    Neighbours are those of the symmetrised graph without loops. Isolated and unlabelled nodes have no twin: an empty
+    set of neighbours says nothing, and an unknown label is not compared. Leaves of one hub with one label are twins
+    too, so a citation graph has many without being faulty.
+    """
+    adjacency = graph.undirected_adjacency
+    candidates = np.flatnonzero(graph.labelled & (np.diff(adjacency.indptr) > 0))
+    neighbours = _rows(adjacency, adjacency.indices)
+    groups = np.full(graph.num_nodes, -1)
+    groups[candidates] = _group_equal((neighbours[node], int(graph.y[node])) for node in candidates)
+    return groups
+
+
+def twin_leak(twins: NDArray[np.int64], split: Split) -> float:
+    """The share of test nodes that have a twin among the training nodes."""
+    test_twins = twins[split.test]
+    leaking = (test_twins >= 0) & np.isin(test_twins, twins[split.train])
+    return float(leaking.mean()) if len(test_twins) else 0.0
+
+
+def _group_equal(keys: Iterable[Hashable]) -> NDArray[np.int64]:
+    """A number for each distinct key; -1 for keys that occur once."""
+    number_of: dict[Hashable, int] = {}
+    groups = np.array([number_of.setdefault(key, len(number_of)) for key in keys], np.int64)
+    groups[np.bincount(groups, minlength=1)[groups] == 1] = -1
+    return groups
+
+
+def _feature_rows(graph: Graph) -> list[bytes]:
+    """A fingerprint of each feature row."""
+    x = graph.x
+    if isinstance(x, sparse.csr_array):
+        columns, values = _rows(x, x.indices), _rows(x, x.data)
+        return [a + b for a, b in zip(columns, values, strict=True)]
+    return [_digest(row + 0) for row in x]  # + 0 turns -0.0 into 0.0, which has other bytes
+
+
+def _rows(matrix: sparse.csr_array, values: NDArray[Any]) -> list[bytes]:
+    """A fingerprint of each row of a CSR matrix, of its columns or of its data."""
+    return [_digest(values[start:end]) for start, end in pairwise(matrix.indptr.tolist())]
+
+
+def _digest(values: NDArray[Any]) -> bytes:
+    # 128 bits: memory stays linear in the nodes, and two different rows never meet in practice.
+    return blake2b(values.tobytes(), digest_size=16).digest()
+
+
+def _class_names(graph: Graph, chosen: NDArray[np.bool_]) -> tuple[str, ...]:
+    return tuple(graph.class_names[label] for label in np.flatnonzero(chosen))
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

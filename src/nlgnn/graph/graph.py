@@ -1,0 +1,215 @@
+"""Graph: one attributed graph, as NumPy arrays and SciPy matrices, validated once and trusted afterwards."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from nlgnn.errors import DataError, OptionError
+from nlgnn.graph.splits import Split
+
+FeatureScaling = Literal["none", "unit-sum", "unit-l2"]
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Graph:
+    """Nodes with features and labels, and the edges between them.
+
+    Args:
+        x: features, `[num_nodes, num_features]`; SciPy sparse matrices stay sparse (CSR).
+        edge_index: edges as given, `[2, num_edges]`, source then target; loops and repetitions may occur.
+        y: labels, `[num_nodes]`; -1 is an unknown label, which is never compared with anything.
+        directed: whether the direction of `edge_index` means something. Where not, either direction may be given.
+        name: what tables and run folders call the graph.
+        class_names: a name for each label; by default the numbers themselves.
+        node_names: a name for each node; by default the numbers themselves.
+        splits: the splits that came with the data, by protocol.
+    """
+
+    x: NDArray[np.float32] | sparse.csr_array
+    edge_index: NDArray[np.int64]
+    y: NDArray[np.int64]
+    directed: bool
+    name: str
+    class_names: tuple[str, ...]
+    node_names: tuple[str, ...] | None
+    splits: Mapping[str, tuple[Split, ...]]
+
+    # Written out, because it takes more than it stores: lists, other number types, other sparse formats.
+    def __init__(
+        self,
+        x: object,
+        edge_index: object,
+        y: object,
+        directed: bool = False,
+        name: str = "graph",
+        class_names: Sequence[str] = (),
+        node_names: Sequence[str] | None = None,
+        splits: Mapping[str, Sequence[Split]] | None = None,
+    ) -> None:
+        labels = as_integers(y, f"graph {name!r}: labels")
+        values = {
+            "x": as_features(x, f"graph {name!r}: features"),
+            "edge_index": as_integers(edge_index, f"graph {name!r}: edges"),
+            "y": labels,
+            "directed": directed,
+            "name": name,
+            "class_names": tuple(class_names) or tuple(str(c) for c in range(int(labels.max(initial=-1)) + 1)),
+            "node_names": None if node_names is None else tuple(node_names),
+            "splits": {protocol: tuple(fixed) for protocol, fixed in (splits or {}).items()},
+        }
+        for field_name, value in values.items():
+            object.__setattr__(self, field_name, value)  # the class is frozen
+        self._validate()
+
+    def _validate(self) -> None:
+        where, n = f"graph {self.name!r}", self.y.size
+        if self.y.ndim != 1 or self.edge_index.ndim != 2 or self.edge_index.shape[0] != 2:
+            raise DataError(
+                f"{where}: labels of shape {self.y.shape}, edges of shape {self.edge_index.shape}.",
+                "Labels are [num_nodes], edges [2, num_edges].",
+            )
+        if n == 0:
+            raise DataError(f"{where} has no nodes.", "Give at least one row of features and one label (-1 = unknown).")
+        if self.x.ndim != 2 or self.x.shape[0] != n:
+            raise DataError(
+                f"{where}: {n} labels, but features of shape {self.x.shape}.",
+                "Features need one row a node: [num_nodes, num_features].",
+            )
+        if self.edge_index.size and not (self.edge_index.min() >= 0 and self.edge_index.max() < n):
+            column = int(np.flatnonzero(((self.edge_index < 0) | (self.edge_index >= n)).any(0))[0])
+            raise DataError(
+                f"{where}: edge {column} joins nodes {tuple(self.edge_index[:, column].tolist())}, "
+                f"but nodes are numbered 0 to {n - 1}.",
+                "Remove the edge or add the node.",
+            )
+        outside = np.flatnonzero((self.y < -1) | (self.y >= len(self.class_names)))
+        if len(outside):
+            raise DataError(
+                f"{where}: node {outside[0]} has label {self.y[outside[0]]}, outside the classes "
+                f"0 to {len(self.class_names) - 1}.",
+                "Use -1 for an unknown label, or name every class in class_names.",
+            )
+        self._reject_non_finite_features()
+        if self.node_names is not None and len(self.node_names) != n:
+            raise DataError(f"{where}: {n} nodes, but {len(self.node_names)} node names.", "Give one name a node.")
+        for protocol, splits in self.splits.items():
+            for split in splits:
+                split.check_length(n, f"{where}, splits {protocol!r}, number {split.index}")
+
+    def _reject_non_finite_features(self) -> None:
+        values = self.x.data if isinstance(self.x, sparse.csr_array) else self.x
+        bad = ~np.isfinite(values)
+        if not bad.any():
+            return
+        if isinstance(self.x, sparse.csr_array):
+            entry = int(np.flatnonzero(bad)[0])
+            node, column = int(np.searchsorted(self.x.indptr, entry, side="right")) - 1, int(self.x.indices[entry])
+            value = self.x.data[entry]
+        else:
+            node, column = (int(i) for i in np.argwhere(bad)[0])
+            value = self.x[node, column]
+        raise DataError(
+            f"graph {self.name!r}: feature column {column} of node {node} is {value} "
+            f"({int(bad.sum())} such values in all).",
+            "Fill or drop missing values before building the graph.",
+        )
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.y)
+
+    @property
+    def num_features(self) -> int:
+        return int(self.x.shape[1])
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def num_edges(self) -> int:
+        """Distinct undirected edges without self loops."""
+        return int(self.undirected_adjacency.nnz) // 2
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        return self.y >= 0
+
+    @cached_property
+    def directed_adjacency(self) -> sparse.csr_array:
+        """0/1 matrix, row = source, column = target; repetitions merged, self loops dropped."""
+        source, target = self.edge_index[:, self.edge_index[0] != self.edge_index[1]]
+        ones = np.ones(len(source), np.float32)
+        adjacency = sparse.csr_array((ones, (source, target)), shape=(self.num_nodes, self.num_nodes))
+        adjacency.sum_duplicates()
+        adjacency.data[:] = 1
+        return adjacency
+
+    @cached_property
+    def undirected_adjacency(self) -> sparse.csr_array:
+        """0/1 matrix of the symmetric closure; repetitions merged, self loops dropped."""
+        adjacency = sparse.csr_array(self.directed_adjacency + self.directed_adjacency.T)
+        adjacency.sort_indices()
+        adjacency.data[:] = 1
+        return adjacency
+
+    def scale_features(self, scaling: FeatureScaling | str) -> Graph:
+        """The same graph with every feature row divided by its sum of absolute values or its L2 norm.
+
+        Rows of zeros stay zero.
+        """
+        powers = {"unit-sum": 1, "unit-l2": 2}
+        if scaling == "none":
+            return self
+        if scaling not in powers:
+            raise OptionError(f"features={scaling!r} is unknown.", "Choose none, unit-sum or unit-l2.")
+        power = powers[scaling]
+        norms = (abs(self.x).astype(np.float64) ** power).sum(axis=1) ** (1 / power)  # [num_nodes]
+        norms[norms == 0] = 1
+        scaled = sparse.diags_array(1 / norms) @ self.x  # dense or CSR as x is
+        return replace(self, x=scaled.astype(np.float32))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of features, edges and labels: two graphs with one fingerprint give one result."""
+        sizes = (self.num_nodes, self.num_features, self.num_classes, self.directed)
+        digest = hashlib.sha256(repr(sizes).encode())
+        # SciPy picks the width of its indices by size; the fingerprint must not depend on it.
+        x = self.x
+        parts = [x]
+        if isinstance(x, sparse.csr_array):
+            parts = [x.data, x.indices.astype(np.int64), x.indptr.astype(np.int64)]
+        for array in (*parts, self.edge_index, self.y):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()[:16]
+
+
+def as_features(values: object, what: str) -> NDArray[np.float32] | sparse.csr_array:
+    """float32, dense or CSR as given; an error where the values are no numbers."""
+    try:
+        with np.errstate(over="ignore"):  # what is too large for float32 becomes inf, and is then reported as such
+            if not sparse.issparse(values):
+                return np.asarray(values, np.float32)
+            # A copy, since the next two lines work in place: one form for equal matrices, no entry stored twice.
+            x = sparse.csr_array(values, dtype=np.float32, copy=True)
+            x.sum_duplicates()
+            x.eliminate_zeros()
+            return x
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} are not a table of numbers: {error}.", "Encode text and categories first.") from error
+
+
+def as_integers(values: object, what: str) -> NDArray[np.int64]:
+    """int64; an error where the values are no whole numbers."""
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iu":
+        raise DataError(f"{what} are of type {array.dtype}.", "Give whole numbers; -1 is an unknown label.")
+    return array.astype(np.int64, copy=False)

@@ -1,0 +1,204 @@
+"""How far neighbours agree: homophily, label informativeness, and the level that chance alone would give.
+
+All measures look at the symmetrised graph: distinct neighbours, direction ignored, self loops dropped. Nodes of unknown
+label are masked: they and their edges are left out, and n counts the labelled nodes only. Where a measure would be
+0 / 0 (no edges, or a single class) it is 0: such edges tell nothing about labels.
+
+Notation: d(v) is the degree of v, n_c the size of class c, C the number of classes that occur,
+p̄(c) = sum of d(v) over the nodes v of class c, divided by 2m, the share of edge ends that belong to class c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlgnn.errors import DataError, OptionError
+from nlgnn.graph.graph import Graph
+
+
+def node_homophily(graph: Graph) -> float:
+    """H(G) of the paper (Pei et al. 2020): the mean share of a node's neighbours that have its label.
+
+    H(G) = 1/n Σ_v |{u ∈ N(v): y_u = y_v}| / d(v); a node without neighbours adds 0 and still counts in n.
+    """
+    source, target = _labelled_edges(graph)
+    degree = np.bincount(source, minlength=graph.num_nodes)
+    agreeing = np.bincount(source[graph.y[source] == graph.y[target]], minlength=graph.num_nodes)
+    return float((agreeing / np.maximum(degree, 1)).sum() / graph.labelled.sum())
+
+
+def edge_homophily(graph: Graph) -> float:
+    """The share of edges whose two ends have one label (Zhu et al. 2020): |{(u, v) ∈ E: y_u = y_v}| / |E|."""
+    edges = _edges_between_classes(graph)
+    return _divide(np.trace(edges), edges.sum())
+
+
+def class_insensitive_homophily(graph: Graph) -> float:
+    """The measure of LINKX (Lim et al. 2021): how far classes agree with themselves beyond their own size.
+
+    ĥ = 1/(C - 1) Σ_c max(0, h_c - n_c/n), where h_c is the share of the edge ends leaving class c that arrive in c.
+    A class without edges has h_c = 0.
+    """
+    compatibility, sizes = compatibility_matrix(graph), _class_sizes(graph)
+    excess = np.maximum(0, np.diag(compatibility) - sizes / sizes.sum())
+    return _divide(excess.sum(), int(np.count_nonzero(sizes)) - 1)
+
+
+def adjusted_homophily(graph: Graph) -> float:
+    """Edge homophily against its expectation for these degrees (Platonov et al., NeurIPS 2023).
+
+    h_adj = (h_edge - Σ_c p̄(c)²) / (1 - Σ_c p̄(c)²): 1 is perfect agreement, 0 is chance, and it may be negative.
+    """
+    edges = _edges_between_classes(graph)
+    # Σ_c p̄(c)², with both sides multiplied by (2m)², so that a single class gives exactly 0 / 0.
+    ends, total = edges.sum(1), edges.sum()
+    expected = (ends**2).sum()
+    return _divide(np.trace(edges) * total - expected, total**2 - expected)
+
+
+def edge_label_informativeness(graph: Graph) -> float:
+    """How much of the label at one end of a random edge the other end tells (Platonov et al., NeurIPS 2023).
+
+    LI_edge = Σ p(c, c') log[ p(c, c') / (p̄(c) p̄(c')) ] / H(p̄), where p(c, c') is the share of edges between c and c'
+    and H the entropy: 0 = nothing, 1 = all.
+    """
+    edges = _edges_between_classes(graph)
+    joint = edges / max(edges.sum(), 1)
+    return _informativeness(joint, joint.sum(1), joint.sum(1))
+
+
+def node_label_informativeness(graph: Graph) -> float:
+    """The same for a random neighbour of a random node, so that nodes of high degree weigh no more than others.
+
+    LI_node = Σ p(c, c') log[ p(c, c') / (p(c) p̄(c')) ] / H(p), where p(c) = n_c/n and p(c, c') is the sum of
+    1/(n d(u)) over the edges (u, v) from c to c', all over nodes that have a neighbour. As in the paper, the
+    neighbour's label is weighed with p̄ and not with its own marginal; on star-like graphs the value may exceed 1.
+    """
+    source, target = _labelled_edges(graph)
+    degree = np.bincount(source, minlength=graph.num_nodes)
+    weight = 1 / (degree[source] * np.count_nonzero(degree))
+    joint = _sum_by_classes(graph, source, target, weight)
+    edges = _sum_by_classes(graph, source, target)
+    return _informativeness(joint, joint.sum(1), edges.sum(1) / max(edges.sum(), 1))
+
+
+def compatibility_matrix(graph: Graph) -> NDArray[np.float64]:
+    """`[num_classes, num_classes]`: of the edges that leave the row's class, the share that arrive in the column's.
+
+    Rows sum to 1; the row of a class without edges is 0.
+    """
+    edges = _edges_between_classes(graph)
+    return np.asarray(edges / np.maximum(edges.sum(1, keepdims=True), 1))
+
+
+def chance_homophily(graph: Graph) -> float:
+    """The expected H of a random order: Σ_c n_c (n_c - 1) / (n (n - 1)), the chance that two nodes share a label."""
+    sizes = _class_sizes(graph)
+    n = sizes.sum()
+    return _divide((sizes * (sizes - 1)).sum(), n * (n - 1))
+
+
+def reconnected_homophily(order: NDArray[np.int64], y: NDArray[np.int64], kernel_sizes: Sequence[int]) -> float:
+    """H of the re-connected graph: node homophily when neighbours are those in reach of the convolutions.
+
+    Convolutions of kernels k_1, ..., k_L along the sorted order reach r = Σ_l (k_l - 1)/2 positions to either side, so
+
+        N̂(π(p)) = { π(q): |p - q| ≤ r, q ≠ p },     H(Ĝ) = 1/n Σ_p |{u ∈ N̂(π(p)): y_u = y_π(p)}| / |N̂(π(p))|
+
+    At the ends the window is cut. A node that is alone in its window adds 0. Nodes of unknown label keep their place in
+    the order but are never compared. It uses the labels of all nodes: an analysis, never a signal for training.
+
+    Args:
+        order: π, the node number at each position, `[num_nodes]`.
+        y: labels, `[num_nodes]`; -1 = unknown.
+        kernel_sizes: the kernel size of each convolution; all odd.
+    """
+    order, y, n = np.asarray(order), np.asarray(y), len(y)
+    if order.shape != (n,) or not np.array_equal(np.sort(order), np.arange(n)):
+        raise DataError(
+            f"the order has shape {order.shape} and is no permutation of the {n} nodes.",
+            f"It must hold every number from 0 to {n - 1} once.",
+        )
+    _require_labels(y)
+    for size in kernel_sizes:
+        if size < 1 or size % 2 == 0:
+            raise OptionError(f"kernel size {size} is not an odd positive number.", "Use 1, 3, 5, ...")
+    half_width = sum((size - 1) // 2 for size in kernel_sizes)
+
+    sorted_y = y[order]
+    one_hot = sorted_y[:, None] == np.arange(y.max() + 1)  # [n, C]; a row of False where unknown
+    seen = np.zeros((n + 1, one_hot.shape[1]), np.int64)
+    np.cumsum(one_hot, axis=0, out=seen[1:])  # seen[p, c] = nodes of class c before position p
+
+    positions = np.flatnonzero(sorted_y >= 0)
+    first = np.maximum(positions - half_width, 0)
+    end = np.minimum(positions + half_width + 1, n)
+    in_window = seen[end] - seen[first]  # [labelled, C]
+    agreeing = np.take_along_axis(in_window, sorted_y[positions, None], axis=1)[:, 0] - 1  # less the node itself
+    neighbours = in_window.sum(1) - 1
+    return float((agreeing / np.maximum(neighbours, 1)).mean())
+
+
+def homophily_table(graph: Graph) -> dict[str, float]:
+    """Every measure that is one number, by name."""
+    measures = (
+        node_homophily,
+        edge_homophily,
+        class_insensitive_homophily,
+        adjusted_homophily,
+        edge_label_informativeness,
+        node_label_informativeness,
+        chance_homophily,
+    )
+    return {measure.__name__: measure(graph) for measure in measures}
+
+
+def _labelled_edges(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Both directions of every edge between labelled nodes."""
+    _require_labels(graph.y)
+    adjacency = graph.undirected_adjacency
+    source = np.repeat(np.arange(graph.num_nodes), np.diff(adjacency.indptr))
+    target = adjacency.indices.astype(np.int64)
+    both = graph.labelled[source] & graph.labelled[target]
+    return source[both], target[both]
+
+
+def _edges_between_classes(graph: Graph) -> NDArray[np.float64]:
+    """Symmetric `[C, C]` counts of edge ends; an edge inside a class counts twice on the diagonal."""
+    return _sum_by_classes(graph, *_labelled_edges(graph))
+
+
+def _sum_by_classes(
+    graph: Graph, source: NDArray[np.int64], target: NDArray[np.int64], weight: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    c = graph.num_classes
+    pair = graph.y[source] * c + graph.y[target]
+    return np.bincount(pair, weights=weight, minlength=c * c).reshape(c, c).astype(np.float64)
+
+
+def _class_sizes(graph: Graph) -> NDArray[np.float64]:
+    _require_labels(graph.y)
+    return np.bincount(graph.y[graph.labelled], minlength=graph.num_classes).astype(np.float64)
+
+
+def _informativeness(joint: NDArray[np.float64], own: NDArray[np.float64], neighbour: NDArray[np.float64]) -> float:
+    """Σ joint log(joint / (own × neighbour)) / entropy(own), where 0 log 0 = 0."""
+    occurs = joint > 0
+    information = (joint[occurs] * np.log(joint[occurs] / np.outer(own, neighbour)[occurs])).sum()
+    # One class alone leaves no entropy to explain; rounding must not turn that into 0.000…1 / 0.000…1.
+    if np.count_nonzero(own) < 2:
+        return 0.0
+    entropy = -(own[own > 0] * np.log(own[own > 0])).sum()
+    return float(information / entropy)
+
+
+def _divide(numerator: float, denominator: float) -> float:
+    return float(numerator / denominator) if denominator else 0.0
+
+
+def _require_labels(y: NDArray[np.int64]) -> None:
+    if not (y >= 0).any():
+        raise DataError("no node has a label, so there is nothing to compare.", "Give labels to at least some nodes.")

@@ -1,0 +1,137 @@
+r"""The non-local step of Liu, Wang and Ji (TPAMI 2021): sort all nodes by a learned score, convolve along the order.
+
+.. math::
+    a_v = c^T z_v, \quad \pi = \mathrm{argsort}(a), \quad S_p = a_{\pi(p)} z_{\pi(p)}, \quad
+    \hat{z}_{\pi(p)} = \mathrm{conv}_2(\mathrm{relu}(\mathrm{conv}_1(S)))_p, \quad
+    \mathrm{logits} = [z \,\|\, \hat{z}] W + b
+
+The permutation is piecewise constant: the score learns through the product :math:`a_v z_v` alone.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from nlgnn.errors import OptionError
+from nlgnn.nn.local import check_rate, check_width
+
+
+class NonLocalAggregation(nn.Module):
+    """Sorts nodes by a learned score and convolves along the sorted order.
+
+    Args:
+        channels: width of the embeddings that come in and go out.
+        kernel_size: positions that one convolution sees, an odd number. 1 mixes no nodes: the control.
+        num_convs: how many convolutions, with ReLU and dropout between them.
+        dropout: share of units dropped between the convolutions in training.
+        score_bias: whether the score has a bias. It changes the product, never the order.
+        multiply_score: whether embeddings are multiplied by their score; without, the score never learns.
+        standardise_score: whether the factor is the score with its mean taken off, divided by its standard deviation.
+        zero_init: whether the last convolution starts at zero.
+        order: "score" sorts by the score, "random" by a fixed random key: the other control.
+        score: a module from `[n, channels]` to `[n]` or `[n, 1]`, in place of the linear score.
+        convs: a module from `[1, channels, n]` to the same shape, in place of the convolutions.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        *,
+        kernel_size: int = 5,
+        num_convs: int = 2,
+        dropout: float = 0.0,
+        score_bias: bool = False,
+        multiply_score: bool = True,
+        standardise_score: bool = False,
+        zero_init: bool = False,
+        order: Literal["score", "random"] = "score",
+        score: nn.Module | None = None,
+        convs: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        check_width("channels", channels)
+        if order not in ("score", "random"):
+            raise OptionError(f"order={order!r} is unknown.", "Choose score or random.")
+        self.multiply_score, self.standardise_score = multiply_score, standardise_score
+        self.zero_init, self.order = zero_init, order
+        self.score = nn.Linear(channels, 1, bias=score_bias) if score is None else score
+        self.convs = convolutions(channels, kernel_size, num_convs, dropout) if convs is None else convs
+        self._start_at_zero()
+
+    def reset_parameters(self) -> None:
+        reset(self.score)
+        reset(self.convs)
+        self._start_at_zero()
+
+    def _start_at_zero(self) -> None:
+        if self.zero_init:
+            layers = [module for module in self.convs.modules() if isinstance(module, nn.Conv1d)]
+            if not layers:
+                raise OptionError("zero_init=True, but convs has no Conv1d.", "Start your own module at zero instead.")
+            for parameter in layers[-1].parameters():
+                nn.init.zeros_(parameter)
+
+    def sort_order(
+        self, z: Float[Tensor, "n f"], batch: Int[Tensor, " n"] | None = None
+    ) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
+        """Every node's score, and the nodes in sorted order: position p holds node `order[p]`; ties by node number."""
+        scores = self.score(z).reshape(-1)
+        keys = scores.detach() if self.order == "score" else _random_keys(len(z), z.device)
+        order = keys.argsort(stable=True)
+        if batch is not None:
+            order = order[batch[order].argsort(stable=True)]  # graph after graph, sorted within each
+        return scores, order
+
+    def forward(self, z: Float[Tensor, "n f"], batch: Int[Tensor, " n"] | None = None) -> Float[Tensor, "n f"]:
+        scores, order = self.sort_order(z, batch)
+        z, scores = z.index_select(0, order), scores.index_select(0, order)
+        if batch is None:
+            mixed = self._along_order(z, scores)
+        else:  # several graphs: each is a sequence of its own
+            sizes = [size for size in torch.bincount(batch).tolist() if size]  # a graph may have no nodes
+            parts = zip(torch.split(z, sizes), torch.split(scores, sizes), strict=True)
+            mixed = torch.cat([self._along_order(*part) for part in parts])
+        positions = torch.arange(len(order), device=order.device)
+        inverse = torch.empty_like(order).scatter(0, order, positions)
+        return mixed.index_select(0, inverse)
+
+    def _along_order(self, z: Float[Tensor, "n f"], scores: Float[Tensor, " n"]) -> Float[Tensor, "n f"]:
+        if self.standardise_score:
+            scores = (scores - scores.mean()) / (scores.std(correction=0) + 1e-6)
+        if self.multiply_score:
+            z = scores.unsqueeze(1) * z
+        convolved: Tensor = self.convs(z.t().unsqueeze(0))  # [1, f, n]
+        return convolved.squeeze(0).t()
+
+
+def convolutions(channels: int, kernel_size: int, num_convs: int, dropout: float) -> nn.Sequential:
+    """Convolutions that keep the length (zero padding), with ReLU and dropout between them, none after the last."""
+    check_width("num_convs", num_convs)
+    check_rate("conv_dropout", dropout)
+    if kernel_size < 1 or kernel_size % 2 == 0:
+        raise OptionError(
+            f"kernel_size={kernel_size}: a window needs a middle.", "Give an odd number: 3, 5, 7, or 1 for the control."
+        )
+    layers: list[nn.Module] = []
+    for _ in range(num_convs):
+        layers += [nn.Conv1d(channels, channels, kernel_size, padding=kernel_size // 2), nn.ReLU(), nn.Dropout(dropout)]
+    return nn.Sequential(*layers[:-2])
+
+
+def reset(module: nn.Module) -> None:
+    """Draw a module's parameters anew, and those of the modules in it where it cannot do so itself."""
+    if callable(draw := getattr(module, "reset_parameters", None)):
+        draw()
+    else:
+        for child in module.children():
+            reset(child)
+
+
+def _random_keys(num_nodes: int, device: torch.device) -> Tensor:
+    """The same on every call and device. Not of torch, whose random numbers differ between replicas under vmap."""
+    return torch.from_numpy(np.random.default_rng(0).random(num_nodes)).to(device)

@@ -1,0 +1,52 @@
+"""From a Graph to what a module's forward takes: features, and edges in the form that the module wants."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from scipy import sparse
+from torch import Tensor
+
+from nlgnn.graph.graph import Graph
+from nlgnn.nn.sparse import Operator
+
+Features = Float[Tensor, "n d"] | Operator
+Edges = Int[Tensor, "2 m"] | Operator | None
+
+
+class Inputs(NamedTuple):
+    """What `forward` takes, in its order: `model(*model.prepare(graph))`."""
+
+    x: Tensor | Operator
+    edge_index: Tensor | Operator | None
+
+    def to(self, *args: Any, **kwargs: Any) -> Inputs:
+        x, edges = self.x.to(*args, **kwargs), self.edge_index
+        if isinstance(edges, Tensor):  # node numbers change their device, never their type
+            return Inputs(x, edges.to(x.device))
+        return Inputs(x, None if edges is None else edges.to(*args, **kwargs))
+
+
+def features(graph: Graph) -> Tensor | Operator:
+    """Sparse features stay sparse: on bags of words the first layer is then many times faster."""
+    return Operator.from_scipy(graph.x) if isinstance(graph.x, sparse.csr_array) else torch.from_numpy(graph.x)
+
+
+def undirected_edges(graph: Graph) -> Int[Tensor, "2 m"]:
+    """Both directions of every edge, no repetitions, no self loops."""
+    coo = graph.undirected_adjacency.tocoo()
+    return torch.stack([torch.from_numpy(coo.row), torch.from_numpy(coo.col)]).long()
+
+
+def prepare_plain(graph: Graph) -> Inputs:
+    """Dense features and a symmetric `edge_index`, for modules that know nothing of this package."""
+    x = torch.from_numpy(graph.x.toarray() if isinstance(graph.x, sparse.csr_array) else graph.x)
+    return Inputs(x, undirected_edges(graph))
+
+
+def with_self_loops(edges: Int[Tensor, "2 m"], num_nodes: int) -> Int[Tensor, "2 k"]:
+    """Exactly one self loop a node, whatever was there before; other repetitions stay."""
+    loops = torch.arange(num_nodes, device=edges.device).expand(2, -1)
+    return torch.cat([edges[:, edges[0] != edges[1]], loops], dim=1)

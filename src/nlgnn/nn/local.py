@@ -1,0 +1,218 @@
+r"""The local embeddings: MLP, GCN and GAT, each a stack of layers with ReLU and dropout between them.
+
+With :math:`\hat{A} = \tilde{D}^{-1/2} (A + I) \tilde{D}^{-1/2}` and inverted dropout `drop`, for two layers
+
+.. math::
+    \text{MLP:}\; Z &= \mathrm{drop}(\mathrm{relu}(\mathrm{drop}(X) W_1 + b_1)) W_2 + b_2 \\
+    \text{GCN:}\; Z &= \hat{A} (\mathrm{drop}(\mathrm{relu}(\hat{A} X W_1 + b_1)) W_2) + b_2 \\
+    \text{GAT:}\; Z_v &= \sum_{u \in N(v) \cup \{v\}} \mathrm{drop}(\alpha_{vu}) W x_u + b, \quad
+    \alpha_{vu} = \mathrm{softmax}_u\, \mathrm{leakyrelu}(a_{dst}^T W x_v + a_{src}^T W x_u)
+
+No activation follows the last layer, so that embeddings may be negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Literal
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nlgnn.errors import DataError, OptionError
+from nlgnn.graph.graph import Graph
+from nlgnn.nn.inputs import Edges, Features, Inputs, features, undirected_edges
+from nlgnn.nn.layers import FeatureLinear, GraphAttention, GraphConvolution, neighbourhoods, normalised_adjacency
+from nlgnn.nn.sparse import Operator
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "elu": F.elu}
+
+
+class LocalModel(nn.Module):
+    """A stack of layers; subclasses say which, and which operator these layers propagate with."""
+
+    def __init__(
+        self,
+        layers: list[nn.Module],
+        dropout: float,
+        input_dropout: float,
+        activation: Literal["relu", "elu"] = "relu",
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.dropout = nn.Dropout(dropout)
+        self.input_dropout = nn.Dropout(input_dropout)
+        if activation not in ACTIVATIONS:
+            raise OptionError(f"activation={activation!r} is unknown.", "Choose relu or elu.")
+        self.activation = ACTIVATIONS[activation]
+
+    def reset_parameters(self) -> None:
+        for layer in self.layers:
+            layer.reset_parameters()  # type: ignore[operator]
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether training and evaluation compute the same."""
+        return all(module.p == 0 for module in self.modules() if isinstance(module, nn.Dropout))
+
+    def operator(self, edges: Edges, num_nodes: int) -> Operator | None:
+        """The prepared form of `edge_index`; prepared ones pass through."""
+        raise NotImplementedError
+
+    def prepare(self, graph: Graph) -> Inputs:
+        """What forward takes, computed once a graph. Edges are taken in both directions."""
+        return Inputs(features(graph), self.operator(undirected_edges(graph), graph.num_nodes))
+
+    def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
+        operator = self.operator(edge_index, x.shape[0])
+        if self.training and self.input_dropout.p > 0:
+            x = x.dropout(self.input_dropout.p) if isinstance(x, Operator) else self.input_dropout(x)
+        for layer in self.layers[:-1]:
+            x = self.dropout(self.activation(layer(x, operator)))
+        embedding: Tensor = self.layers[-1](x, operator)
+        return embedding
+
+
+class MLP(LocalModel):
+    """Looks at the features of each node alone.
+
+    Args:
+        in_channels: features a node.
+        hidden_channels: width of the hidden layers.
+        out_channels: width of the result.
+        num_layers: layers of the local embedding.
+        dropout: share of hidden units dropped in training.
+        input_dropout: share of input features dropped in training; as `dropout` where not given.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        *,
+        num_layers: int = 2,
+        dropout: float = 0.0,
+        input_dropout: float | None = None,
+    ) -> None:
+        widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
+        super().__init__(
+            [FeatureLinear(a, b) for a, b in widths],
+            check_rate("dropout", dropout),
+            check_rate("input_dropout", dropout if input_dropout is None else input_dropout),
+        )
+
+    def operator(self, edges: Edges, num_nodes: int) -> None:
+        return None
+
+
+class GCN(LocalModel):
+    """Averages over neighbours with symmetric normalisation (Kipf and Welling, ICLR 2017).
+
+    Args:
+        in_channels: features a node.
+        hidden_channels: width of the hidden layers.
+        out_channels: width of the result.
+        num_layers: layers of the local embedding.
+        dropout: share of hidden units dropped in training.
+        input_dropout: share of input features dropped in training; 0 where not given.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        *,
+        num_layers: int = 2,
+        dropout: float = 0.0,
+        input_dropout: float | None = None,
+    ) -> None:
+        widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
+        super().__init__(
+            [GraphConvolution(a, b) for a, b in widths],
+            check_rate("dropout", dropout),
+            check_rate("input_dropout", input_dropout or 0.0),
+        )
+
+    def operator(self, edges: Edges, num_nodes: int) -> Operator:
+        if isinstance(edges, Operator):
+            return edges
+        return normalised_adjacency(given(edges, num_nodes), num_nodes).to(next(self.parameters()).dtype)
+
+
+class GAT(LocalModel):
+    """Attends to neighbours (Veličković et al., ICLR 2018). Hidden layers concatenate their heads, the last has one.
+
+    Args:
+        in_channels: features a node.
+        hidden_channels: width of the hidden layers, a head: with 8 heads they are 8 times as wide.
+        out_channels: width of the result.
+        num_layers: layers of the local embedding.
+        heads: attention heads of the hidden layers.
+        dropout: share of hidden units and of attention weights dropped in training.
+        input_dropout: share of input features dropped in training; 0 where not given.
+        activation: after the hidden layers: relu, as Liu et al. use it, or elu, as Veličković et al. do.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        *,
+        num_layers: int = 2,
+        heads: int = 8,
+        dropout: float = 0.0,
+        input_dropout: float | None = None,
+        activation: Literal["relu", "elu"] = "relu",
+    ) -> None:
+        check_width("heads", heads)
+        check_rate("dropout", dropout)
+        layers: list[nn.Module] = []
+        for layer, (a, b) in enumerate(layer_widths(in_channels, hidden_channels, out_channels, num_layers)):
+            wide = a if layer == 0 else a * heads
+            layers.append(GraphAttention(wide, b, heads if layer < num_layers - 1 else 1, dropout))
+        super().__init__(layers, dropout, check_rate("input_dropout", input_dropout or 0.0), activation)
+
+    def operator(self, edges: Edges, num_nodes: int) -> Operator:
+        return edges if isinstance(edges, Operator) else neighbourhoods(given(edges, num_nodes), num_nodes)
+
+
+def given(edges: Tensor | None, num_nodes: int) -> Tensor:
+    if edges is None:
+        raise OptionError("this model needs edge_index.", "Call it as model(x, edge_index).")
+    # A sparse product reads where it is told to, also beyond the last row.
+    if edges.numel() and not (edges.min() >= 0 and edges.max() < num_nodes):
+        raise DataError(
+            f"edge_index names nodes {int(edges.min())} to {int(edges.max())}, but x has {num_nodes} rows.",
+            f"Number the nodes from 0 to {num_nodes - 1}.",
+        )
+    return edges
+
+
+def layer_widths(in_channels: int, hidden_channels: int, out_channels: int, num_layers: int) -> list[tuple[int, int]]:
+    """Input and output width of every layer."""
+    for name, width in [
+        ("in_channels", in_channels),
+        ("hidden", hidden_channels),
+        ("out_channels", out_channels),
+        ("num_layers", num_layers),
+    ]:
+        check_width(name, width)
+    widths = [in_channels] + [hidden_channels] * (num_layers - 1) + [out_channels]
+    return list(pairwise(widths))
+
+
+def check_width(name: str, width: int) -> int:
+    if width < 1:
+        raise OptionError(f"{name}={width} is not a size.", "Give a whole number of at least 1.")
+    return width
+
+
+def check_rate(name: str, rate: float) -> float:
+    if not 0 <= rate < 1:
+        raise OptionError(f"{name}={rate} is not a dropout rate.", "Give a number from 0 (included) to 1 (excluded).")
+    return rate

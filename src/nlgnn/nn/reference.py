@@ -1,0 +1,135 @@
+"""The equations of Liu, Wang and Ji (TPAMI 2021), literally: one line of Python a line of the paper, dense and slow.
+
+The tests compare the fast modules with these functions, values and gradients. They share no code.
+Dropout is left out. Nodes are numbered from 0; an edge (u, v) carries a message from u to v, repeated ones count again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+Matrix = Float[Tensor, "_ _"]
+Vector = Float[Tensor, " _"]
+Layer = tuple[Matrix, Vector]  # W, b
+Head = tuple[Matrix, Vector, Vector, Vector]  # W, a_src, a_dst, b
+Kernel = tuple[Float[Tensor, "_ _ _"], Vector]  # W[output, input, tap], b
+EdgeList = Sequence[tuple[int, int]]
+
+
+def adjacency(edges: EdgeList, n: int) -> Matrix:
+    """A + I: A[v, u] edges from u to v, loops replaced by exactly one a node."""
+    A = torch.eye(n, dtype=torch.float64)
+    for u, v in edges:
+        if u != v:
+            A[v, u] += 1
+    return A
+
+
+def relu(X: Matrix) -> Matrix:
+    """max(x, 0)"""
+    return torch.where(X > 0, X, torch.zeros_like(X))
+
+
+def mlp(X: Matrix, layers: Sequence[Layer]) -> Matrix:
+    """Z = relu(X W1 + b1) W2 + b2"""
+    for W, b in layers[:-1]:
+        X = relu(X @ W + b)
+    W, b = layers[-1]
+    return X @ W + b
+
+
+def gcn(X: Matrix, edges: EdgeList, layers: Sequence[Layer]) -> Matrix:
+    """Z = A^ relu(A^ X W1 + b1) W2 + b2,  A^ = D~^(-1/2) (A + I) D~^(-1/2),  D~ = diag of the sums of A + I"""
+    A = adjacency(edges, len(X))
+    D = torch.diag(A.sum(1) ** -0.5)
+    A = D @ A @ D
+    for W, b in layers[:-1]:
+        X = relu(A @ X @ W + b)
+    W, b = layers[-1]
+    return A @ X @ W + b
+
+
+def gat_head(X: Matrix, edges: EdgeList, head: Head) -> Matrix:
+    """z_v = sum over u in N(v) + {v} of alpha_vu W x_u + b,
+    alpha_vu = softmax over u of leakyrelu_0.2(a_dst^T W x_v + a_src^T W x_u)"""
+    W, a_src, a_dst, b = head
+    A, H, rows = adjacency(edges, len(X)), X @ W, []
+    for v in range(len(X)):
+        senders = [u for u in range(len(X)) for _ in range(int(A[v, u]))]
+        scores = [a_dst @ H[v] + a_src @ H[u] for u in senders]
+        weights = [torch.exp(score if score > 0 else 0.2 * score) for score in scores]
+        messages = [weight / sum(weights) * H[u] for weight, u in zip(weights, senders, strict=True)]
+        rows.append(torch.stack(messages).sum(0) + b)
+    return torch.stack(rows)
+
+
+def gat(X: Matrix, edges: EdgeList, layers: Sequence[Sequence[Head]]) -> Matrix:
+    """Z = head(relu(concat of heads(X)))"""
+    for heads in layers[:-1]:
+        X = relu(torch.cat([gat_head(X, edges, head) for head in heads], dim=1))
+    return torch.cat([gat_head(X, edges, head) for head in layers[-1]], dim=1)
+
+
+def scores(Z: Matrix, c: Vector, b: float | Tensor = 0.0) -> Vector:
+    """a_v = c^T z_v (+ b)  (equation 7)"""
+    return torch.stack([c @ z for z in Z]) + b
+
+
+def order(a: Vector) -> list[int]:
+    """pi: the nodes by non-decreasing score, ties by node number"""
+    return sorted(range(len(a)), key=lambda v: (float(a[v]), v))
+
+
+def standardised(a: Vector) -> Vector:
+    """a~ = (a - mean a) / (std a + 1e-6)"""
+    mean = sum(a) / len(a)
+    variance = sum((a_v - mean) ** 2 for a_v in a) / len(a)
+    return (a - mean) / (torch.as_tensor(variance).sqrt() + 1e-6)
+
+
+def convolution(S: Matrix, kernel: Kernel) -> Matrix:
+    """T[p, o] = b[o] + sum over taps t and inputs i of W[o, i, t] S[p + t - s, i],  s = (k - 1) / 2;
+    S is zero outside"""
+    W, b = kernel
+    k = W.shape[2]
+    rows = []
+    for p in range(len(S)):
+        T_p = b
+        for t in range(k):
+            q = p + t - (k - 1) // 2
+            if 0 <= q < len(S):
+                T_p = T_p + W[:, :, t] @ S[q]
+        rows.append(T_p)
+    return torch.stack(rows)
+
+
+def aggregate(Z: Matrix, factors: Vector, pi: Sequence[int], kernels: Sequence[Kernel]) -> Matrix:
+    """S_p = a_pi(p) z_pi(p)  (equation 6),  T = conv2(relu(conv1(S))),  zhat_pi(p) = T_p"""
+    T = torch.stack([factors[v] * Z[v] for v in pi])
+    for kernel in kernels[:-1]:
+        T = relu(convolution(T, kernel))
+    T = convolution(T, kernels[-1])
+    return torch.stack([T[pi.index(v)] for v in range(len(Z))])
+
+
+def attention(Z: Matrix) -> Matrix:
+    """zhat_v = sum over all u of softmax over u of (z_v^T z_u) z_u  (what the sorted order replaces)"""
+    rows = []
+    for z_v in Z:
+        weights = [torch.exp(z_v @ z_u) for z_u in Z]
+        rows.append(torch.stack([weight / sum(weights) * z_u for weight, z_u in zip(weights, Z, strict=True)]).sum(0))
+    return torch.stack(rows)
+
+
+def concat_head(Z: Matrix, Zhat: Matrix, W: Matrix, b: Vector) -> Matrix:
+    """logits = [Z || Zhat] W + b"""
+    return torch.cat([Z, Zhat], dim=1) @ W + b
+
+
+def residual_head(Z: Matrix, Zhat: Matrix, W: Matrix) -> Matrix:
+    """logits = Z + Zhat W  (preset robust)"""
+    return Z + Zhat @ W

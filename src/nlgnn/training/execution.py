@@ -1,0 +1,88 @@
+"""Where and how training runs: device, threads, random numbers, and Ctrl-C. None of it changes a result."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, Literal
+
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from nlgnn.errors import OptionError
+from nlgnn.graph.graph import Graph
+
+# Below this many multiplied entries (edges and feature values) a second thread costs more than it brings.
+SMALL_GRAPH = 5_000_000
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of that name; `auto` is a GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except Exception as error:  # torch raises many kinds of errors here, all of which mean the same
+        raise OptionError(
+            f"device {name!r} cannot be used: {str(error).splitlines()[0]}", "Use --device cpu or auto."
+        ) from None
+    return device
+
+
+@contextlib.contextmanager
+def limited_threads(threads: int | Literal["auto"], graph: Graph) -> Iterator[None]:
+    """Use so many CPU threads, and as many as before afterwards."""
+    before = torch.get_num_threads()
+    if threads == "auto":
+        stored = graph.x.nnz if isinstance(graph.x, sparse.csr_array) else graph.x.size
+        threads = 1 if stored + graph.edge_index.shape[1] < SMALL_GRAPH else before
+    if threads < 1:
+        raise OptionError(f"threads={threads}.", "Give a number of at least 1, or auto.")
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def random_state(device: torch.device) -> Tensor:
+    """The state of the generator that draws dropout on this device."""
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def set_random_state(state: Tensor, device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    else:
+        torch.set_rng_state(state)
+
+
+class Interrupt:
+    """Turns the first Ctrl-C (or a polite kill) into a request that training answers at the end of an epoch.
+
+    A second one interrupts at once.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Interrupt:
+        if threading.current_thread() is threading.main_thread():  # elsewhere signals cannot be caught
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True

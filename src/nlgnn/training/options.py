@@ -1,0 +1,73 @@
+"""The options of a system, read off its class: names, types, defaults and the words of its docstring."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from nlgnn.errors import OptionError
+from nlgnn.nn.nonlocal_ import NonLocal, NonLocalOf
+from nlgnn.training.systems import SYSTEMS, System
+
+if TYPE_CHECKING:
+    from torch import nn
+
+SHORT_NAMES = {"hidden_channels": "hidden", "embedding_channels": "embedding"}
+KEYWORDS = {short: keyword for keyword, short in SHORT_NAMES.items()}
+GIVEN_BY_THE_GRAPH = {"in_channels", "out_channels"}
+MODULES = {"local", "score", "convs"}  # Python only: a module cannot be written in a flag
+
+
+@dataclass(frozen=True)
+class ModelOption:
+    """One option of a model: a flag, a key of a TOML file, a keyword argument."""
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+
+    def check(self, value: Any) -> Any:
+        try:
+            return TypeAdapter(self.type, config=ConfigDict(strict=False)).validate_python(value)
+        except ValidationError as error:
+            message = error.errors()[0]["msg"].lower()
+            raise OptionError(f"{self.name}={value!r}: {message}.", f"{self.name}: {self.help}") from None
+
+
+def keyword_of(name: str) -> str:
+    return KEYWORDS.get(name, name)
+
+
+def model_options(system: System) -> dict[str, ModelOption]:
+    """The options of one system. A non-local one has those of its local part and of the wrapper."""
+    model_class = system.load()
+    classes: list[type[nn.Module]] = [model_class]
+    if issubclass(model_class, NonLocalOf):
+        classes = [model_class.local_class, NonLocalOf, NonLocal]
+    options: dict[str, ModelOption] = {}
+    for source in classes:
+        hints, words = get_type_hints(source.__init__), _argument_words(source)
+        for keyword, parameter in inspect.signature(source).parameters.items():
+            name = SHORT_NAMES.get(keyword, keyword)
+            wanted = parameter.kind is not inspect.Parameter.VAR_KEYWORD and keyword not in GIVEN_BY_THE_GRAPH | MODULES
+            if wanted and name not in options and not (source is NonLocal and keyword == "embedding_channels"):
+                default = None if parameter.default is inspect.Parameter.empty else parameter.default
+                options[name] = ModelOption(name, hints[keyword], default, words[keyword])
+    return options
+
+
+def all_model_options() -> dict[str, ModelOption]:
+    """The options of all systems together."""
+    return {name: option for system in SYSTEMS.values() for name, option in model_options(system).items()}
+
+
+def _argument_words(source: type[nn.Module]) -> dict[str, str]:
+    """What the `Args:` section of a docstring says of each argument."""
+    section = inspect.cleandoc(source.__doc__ or "").partition("Args:\n")[2]
+    entries = re.findall(r"^ {4}(\w+): (.+(?:\n {8,}.+)*)", section, flags=re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}

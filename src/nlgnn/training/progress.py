@@ -1,0 +1,56 @@
+"""The bar that training draws on a terminal once it takes longer than two seconds."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+SECONDS_BEFORE_SHOWN = 2.0
+SECONDS_BETWEEN_UPDATES = 0.1
+
+
+class TrainingProgress:
+    """Runs finished, epochs of the current run, its validation figures, time left."""
+
+    def __init__(self, runs: int, epochs: int, enabled: bool = True) -> None:
+        self.runs, self.epochs, self.finished = runs, epochs, 0
+        self.started = self.updated = time.monotonic()
+        console = Console(stderr=True)
+        self.enabled = enabled and console.is_terminal
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self.task = self.bar.add_task(f"run 1 of {runs}", total=runs * epochs)
+
+    def __enter__(self) -> TrainingProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar.live.is_started:
+            self.bar.stop()
+
+    def update(self, epoch: int, val_loss: float, best_metric: float) -> None:
+        now = time.monotonic()
+        if not self.enabled or now - self.updated < SECONDS_BETWEEN_UPDATES:
+            return
+        self.updated = now
+        if now - self.started > SECONDS_BEFORE_SHOWN and not self.bar.live.is_started:
+            self.bar.start()
+        self.bar.update(
+            self.task,
+            completed=self.finished * self.epochs + epoch,
+            description=f"run {self.finished + 1} of {self.runs}, validation: loss {val_loss:.3f}, "
+            f"best {best_metric:.1f} %",
+        )
+
+    def finish_run(self) -> None:
+        """A run that stopped early counts as whole, so that the bar only moves forward."""
+        self.finished += 1
+        self.bar.update(self.task, completed=self.finished * self.epochs)

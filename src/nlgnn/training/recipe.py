@@ -1,0 +1,63 @@
+"""Recipe: how a model is trained. The one place where a training option is declared.
+
+Command-line flags and keys of a TOML file are made from these fields, and from the keyword arguments of the models.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from nlgnn.errors import OptionError
+
+Stopping = Literal["window", "patience", "never"]
+Selection = Literal["first-best", "last-best", "lowest-loss"]
+Metric = Literal["accuracy", "macro-f1", "roc-auc"]
+
+
+class Recipe(BaseModel):
+    """Full-batch training with Adam, an evaluation after every epoch, and the choice of one epoch by validation."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    features: Literal["none", "unit-sum", "unit-l2"] = Field(
+        "unit-sum", description="Scaling of each feature row: to sum 1, to length 1, or none."
+    )
+    epochs: int = Field(1000, ge=1, description="Training epochs at most.")
+    lr: float = Field(0.01, gt=0, description="Learning rate of Adam.")
+    weight_decay: float = Field(5e-4, ge=0, description="L2 penalty, coupled as in Adam (not AdamW).")
+    pretrain_epochs: int = Field(0, ge=0, description="Epochs on the model's pre-training loss, for models with one.")
+    stopping: Stopping = Field(
+        "patience",
+        description="When to stop early. window: past half of the epochs, once the validation loss exceeds its mean "
+        "over the previous `window` epochs. patience: after `patience` epochs without a better epoch. never: not.",
+    )
+    window: int = Field(100, ge=1, description="Epochs that the window rule averages over.")
+    patience: int = Field(200, ge=1, description="Epochs that the patience rule waits.")
+    selection: Selection = Field(
+        "first-best",
+        description="Which epoch is kept: the first or last one with the best validation metric, "
+        "or the one with the lowest validation loss.",
+    )
+    metric: Metric = Field("accuracy", description="What selection compares.")
+    seed: int = Field(0, ge=0, description="Run r draws its weights and dropout from seed + r.")
+    threads: int | Literal["auto"] = Field(
+        "auto", description="CPU threads; auto takes one for small graphs and all for large ones."
+    )
+    device: str = Field("auto", description="cpu, cuda, cuda:1, mps, or auto: a GPU where there is one.")
+
+    @classmethod
+    def of(cls, **options: Any) -> Recipe:
+        """A recipe; a value that an option cannot take is an `OptionError` that names it."""
+        try:
+            return cls(**options)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(str(part) for part in first["loc"][:1])
+            raise OptionError(f"{name}={first['input']!r}: {first['msg'].lower()}.", help_of(name)) from None
+
+
+def help_of(field: str) -> str:
+    known = Recipe.model_fields.get(field)
+    return f"{field}: {known.description}" if known else f"A recipe has: {', '.join(Recipe.model_fields)}."

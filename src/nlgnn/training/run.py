@@ -1,0 +1,222 @@
+"""Run: what one trained model gave. RunFolder: how runs are kept, whole or not at all, and taken up again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from nlgnn.errors import RunFolderError
+
+FORMAT_VERSION = 1
+
+
+@dataclass
+class Run:
+    """One model trained on one split.
+
+    `val` and `test` hold every metric, in percent, of the chosen epoch; `curves` a value an epoch; `state` the weights
+    of the chosen epoch. A run whose loss stopped being a number has `failure` set and no figures.
+    """
+
+    index: int
+    seed: int
+    protocol: str
+    split: int
+    epochs: int = 0
+    chosen_epoch: int = 0
+    seconds: float = 0.0
+    val: dict[str, float] = field(default_factory=dict)
+    test: dict[str, float] = field(default_factory=dict)
+    failure: str | None = None
+    curves: dict[str, list[float]] = field(default_factory=dict)
+    state: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def ms_per_epoch(self) -> float:
+        """Training step and evaluation together."""
+        return 1000 * self.seconds / max(1, self.epochs)
+
+    def summary(self) -> dict[str, Any]:
+        """All but the arrays, for JSON."""
+        return {name: value for name, value in asdict(self).items() if name not in ("curves", "state")}
+
+
+@dataclass
+class Checkpoint:
+    """A run in progress, as far as the end of an epoch."""
+
+    index: int
+    best_epoch: int
+    seconds: float
+    curves: dict[str, list[float]]
+    model: dict[str, Tensor]
+    best: dict[str, Tensor]
+    optimizer: dict[str, Tensor]
+    random_state: Tensor
+
+
+class RunFolder:
+    """`config.json`, `summary.json`, `curves.jsonl`, `models/00.safetensors …`; `checkpoint.safetensors` in between.
+
+    Every file is written under another name and renamed, so that a killed process leaves the old state or the new one.
+    `summary.json` is written last: a run that is in it is whole.
+    """
+
+    def __init__(self, path: Path, config: dict[str, Any]) -> None:
+        self.path, self.config = path, config
+        self._runs: dict[int, dict[str, Any]] = {}
+        with contextlib.suppress(FileNotFoundError):
+            summary = json.loads((path / "summary.json").read_text())
+            self._runs = {run["index"]: run for run in summary["runs"]}
+
+    @classmethod
+    def create(cls, path: Path, config: dict[str, Any]) -> RunFolder:
+        if path.exists():
+            raise RunFolderError(
+                f"{path} exists already.", f"Go on with it (--resume {path}), name another folder, or remove it."
+            )
+        half_made = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            (half_made / "models").mkdir(parents=True)
+            config = {"format_version": FORMAT_VERSION, **config}
+            (half_made / "config.json").write_text(json.dumps(config, indent=2))
+            half_made.rename(path)
+        except OSError as error:
+            shutil.rmtree(half_made, ignore_errors=True)
+            raise RunFolderError(
+                f"the run folder {path} cannot be made: {error.strerror}.", "Name a folder that can be written (--out)."
+            ) from error
+        return cls(path, config)
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        try:
+            config = json.loads((path / "config.json").read_text())
+            version = config["format_version"]
+            if version > FORMAT_VERSION:
+                raise RunFolderError(
+                    f"{path} was written by a newer version (format {version}).", "Update this package to read it."
+                )
+            return cls(path, config)
+        except FileNotFoundError:
+            raise RunFolderError(
+                f"{path} is not a run folder: it has no config.json.", "Give a folder that a training made."
+            ) from None
+        except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError, NotADirectoryError) as error:
+            raise RunFolderError(
+                f"{path} cannot be read as a run folder: {error}.", "Restore its JSON files or train again."
+            ) from None
+
+    def finished_run(self, index: int) -> Run | None:
+        """The run with its weights and curves, or None where it is not finished."""
+        if index not in self._runs:
+            return None
+        run = Run(**self._runs[index])
+        if run.failure is None:
+            run.state = read_tensors(self._model_path(index))
+            run.curves = self._curves().get(index, {})
+        return run
+
+    def save_run(self, run: Run) -> None:
+        if run.failure is None:
+            self._write(self._model_path(run.index), lambda path: _save_tensors(run.state, path))
+            self._write_curves(self._curves() | {run.index: run.curves})
+        self._runs[run.index] = run.summary()
+        summary = {"format_version": FORMAT_VERSION, "runs": [self._runs[index] for index in sorted(self._runs)]}
+        self._write(self.path / "summary.json", lambda path: path.write_text(json.dumps(summary, indent=2)))
+        self._checkpoint_path.unlink(missing_ok=True)
+
+    @property
+    def _checkpoint_path(self) -> Path:
+        return self.path / "checkpoint.safetensors"
+
+    def save_checkpoint(self, saved: Checkpoint) -> None:
+        tensors = {"random_state": saved.random_state}
+        for part in ("model", "best", "optimizer"):
+            tensors |= {f"{part}/{name}": value for name, value in getattr(saved, part).items()}
+        metadata = {"state": json.dumps([saved.index, saved.best_epoch, saved.seconds, saved.curves])}
+        self._write(self._checkpoint_path, lambda path: _save_tensors(tensors, path, metadata))
+
+    def checkpoint(self, index: int) -> Checkpoint | None:
+        """The interrupted run of that number, if there is one."""
+        if not self._checkpoint_path.exists():
+            return None
+        tensors = read_tensors(self._checkpoint_path)
+        with safe_open(self._checkpoint_path, "pt") as file:
+            saved_index, best_epoch, seconds, curves = json.loads(file.metadata()["state"])
+        if saved_index != index:
+            return None
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}}
+        random_state = tensors.pop("random_state")
+        for key, value in tensors.items():
+            part, _, name = key.partition("/")
+            parts[part][name] = value
+        return Checkpoint(index, best_epoch, seconds, curves, **parts, random_state=random_state)
+
+    def write_predictions(self, columns: dict[str, Any]) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self._write(self.path / "predictions.parquet", lambda path: pq.write_table(pa.table(columns), path))
+
+    def _model_path(self, index: int) -> Path:
+        return self.path / "models" / f"{index:02d}.safetensors"
+
+    def _curves(self) -> dict[int, dict[str, list[float]]]:
+        curves: dict[int, dict[str, list[float]]] = {}
+        with contextlib.suppress(FileNotFoundError):
+            for line in (self.path / "curves.jsonl").read_text().splitlines():
+                row = json.loads(line)
+                of_run = curves.setdefault(row.pop("run"), {})
+                row.pop("epoch")
+                for name, value in row.items():
+                    of_run.setdefault(name, []).append(value)
+        return curves
+
+    def _write_curves(self, curves: dict[int, dict[str, list[float]]]) -> None:
+        lines = [
+            json.dumps({"run": index, "epoch": epoch, **dict(zip(of_run, values, strict=True))})
+            for index, of_run in sorted(curves.items())
+            for epoch, values in enumerate(zip(*of_run.values(), strict=True), start=1)
+        ]
+        self._write(self.path / "curves.jsonl", lambda path: path.write_text("".join(f"{line}\n" for line in lines)))
+
+    def _write(self, path: Path, write: Callable[[Path], object]) -> None:
+        half_written = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            write(half_written)
+            with open(half_written, "rb+") as file:
+                os.fsync(file.fileno())
+            half_written.replace(path)
+        except (OSError, SafetensorError) as error:
+            half_written.unlink(missing_ok=True)
+            reason = getattr(error, "strerror", None) or str(error)
+            raise RunFolderError(
+                f"{path} cannot be written: {reason}. What was there before is untouched.",
+                f"Make room or mend the permissions, then go on with: nlgnn train --resume {self.path}",
+            ) from error
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file; nothing in it is ever executed."""
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+        return tensors
+    except FileNotFoundError:
+        raise RunFolderError(f"{path} is missing.", "Restore the file or train again.") from None
+    except (SafetensorError, OSError) as error:
+        raise RunFolderError(f"{path} is damaged: {error}.", "Restore the file or train again.") from None
+
+
+def _save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
+    save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, path, metadata)

@@ -1,0 +1,127 @@
+"""The catalogue: complete, fast to import, and with PyG's own addresses where PyG has the file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from nlgnn.datasets import CATALOG, describe, load_graph
+from nlgnn.datasets.dataset import known_checksums
+from nlgnn.datasets.readers import READERS
+from nlgnn.errors import DataError
+from nlgnn.graph.splits import FIXED_PROTOCOLS, RANDOM_PROTOCOLS
+
+NAMES = [
+    "texas",
+    "cornell",
+    "cornell-pre2022",
+    "wisconsin",
+    "actor",
+    "chameleon",
+    "squirrel",
+    "chameleon-filtered",
+    "squirrel-filtered",
+    "cora",
+    "citeseer",
+    "pubmed",
+    "minesweeper",
+    "tolokers",
+    "twitch-de",
+    "cornell5",
+    "roman-empire",
+    "amazon-ratings",
+    "questions",
+    "ogbn-arxiv",
+    "snap-patents",
+    "mushroom-body-left",
+    "mushroom-body-right",
+]
+
+
+def test_names() -> None:
+    assert sorted(CATALOG) == sorted(NAMES)
+    assert all(CATALOG[name].name == name for name in CATALOG)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entries_are_complete(name: str) -> None:
+    dataset = CATALOG[name]
+    assert dataset.licence
+    assert dataset.citation
+    assert dataset.quirks
+    assert dataset.reader in READERS or not dataset.files
+    assert dataset.default_protocol in (*dataset.protocols, *RANDOM_PROTOCOLS)
+    assert set(dataset.protocols) <= set(FIXED_PROTOCOLS)
+    assert (dataset.statistics.homophily is not None) == dataset.statistics.measured
+
+
+def test_every_checksum_belongs_to_a_file() -> None:
+    assert set(known_checksums()) == {file.path for d in CATALOG.values() for file in d.files if file.sha256}
+    unverified = {d.name for d in CATALOG.values() for file in d.files if file.sha256 is None}
+    assert unverified == {"roman-empire", "amazon-ratings", "questions", "ogbn-arxiv", "snap-patents"}
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("Texas", "texas"), ("film", "actor"), ("roman_empire", "roman-empire"), ("mushroom-body", "mushroom-body-left")],
+)
+def test_names_are_forgiving(given: str, meant: str) -> None:
+    assert describe(given).name == meant
+
+
+def test_unknown_name_suggests_the_nearest() -> None:
+    with pytest.raises(DataError, match="Did you mean 'chameleon'"):
+        load_graph("chamaeleon")
+
+
+def test_listing_and_loading_do_not_import_torch() -> None:
+    program = (
+        "import sys; from nlgnn.datasets import *; load_graph('mushroom-body'); "
+        "import nlgnn.datasets.readers; print('torch' in sys.modules, 'torch_geometric' in sys.modules)"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["False", "False"]
+
+
+GEOM_GCN_FILES = {"geom_gcn_preprocess": True}
+GEOM_GCN_SPLITS = {"split": "geom-gcn"}
+# Our name, PyG's class, its name for the graph, and what its constructor would have set.
+IN_PYG = [
+    ("texas", "WebKB", "texas", {}),
+    ("cornell", "WebKB", "cornell", {}),
+    ("wisconsin", "WebKB", "wisconsin", {}),
+    ("actor", "Actor", "film", {}),
+    ("chameleon", "WikipediaNetwork", "chameleon", GEOM_GCN_FILES),
+    ("squirrel", "WikipediaNetwork", "squirrel", GEOM_GCN_FILES),
+    ("cora", "Planetoid", "cora", GEOM_GCN_SPLITS),
+    ("citeseer", "Planetoid", "citeseer", GEOM_GCN_SPLITS),
+    ("pubmed", "Planetoid", "pubmed", GEOM_GCN_SPLITS),
+    ("cornell5", "LINKXDataset", "cornell5", {}),
+    ("minesweeper", "HeterophilousGraphDataset", "minesweeper", {}),
+    ("tolokers", "HeterophilousGraphDataset", "tolokers", {}),
+    ("roman-empire", "HeterophilousGraphDataset", "roman_empire", {}),
+    ("amazon-ratings", "HeterophilousGraphDataset", "amazon_ratings", {}),
+    ("questions", "HeterophilousGraphDataset", "questions", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "name_in_pyg", "attributes"), IN_PYG)
+def test_addresses_are_those_of_pyg(
+    name: str, kind: str, name_in_pyg: str, attributes: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyG's own class is asked to download, and what it asks for is recorded instead."""
+    pyg_datasets = pytest.importorskip("torch_geometric.datasets")
+    pyg_class = getattr(pyg_datasets, kind)
+    dataset = pyg_class.__new__(pyg_class)
+    for key, value in {"root": "unused", "name": name_in_pyg, **attributes}.items():
+        setattr(dataset, key, value)
+    module, theirs = sys.modules[pyg_class.__module__], set()
+    if hasattr(module, "download_url"):
+        monkeypatch.setattr(module, "download_url", lambda url, *_, **__: theirs.add(url))
+    else:
+        monkeypatch.setattr(module.fs, "cp", lambda url, *_, **__: theirs.add(url))
+    dataset.download()
+    not_needed = {url for url in theirs if url.endswith((f"ind.{name}.x", f"ind.{name}.y"))}
+    assert {file.url for file in CATALOG[name].files} == theirs - not_needed

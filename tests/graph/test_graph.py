@@ -1,0 +1,135 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from nlgnn.errors import DataError, OptionError
+from nlgnn.graph import Graph, Split
+
+X = np.array([[1, 0, 3], [0, 0, 0], [-2, 2, 0]], np.float32)
+EDGES = np.array([[0, 0, 1, 2], [1, 1, 0, 2]])  # 0 → 1 twice, 1 → 0, and a loop at 2
+Y = np.array([0, 1, -1])
+
+
+@pytest.fixture
+def graph() -> Graph:
+    return Graph(X, EDGES, Y, name="tiny")
+
+
+def test_sizes_and_defaults(graph: Graph) -> None:
+    assert (graph.num_nodes, graph.num_features, graph.num_classes, graph.num_edges) == (3, 3, 2, 1)
+    assert graph.class_names == ("0", "1")
+    assert graph.labelled.tolist() == [True, True, False]
+    assert graph.x.dtype == np.float32
+    assert graph.y.dtype == graph.edge_index.dtype == np.int64
+
+
+def test_adjacency_merges_repetitions_and_drops_loops() -> None:
+    graph = Graph(X, np.array([[0, 0, 1], [1, 1, 1]]), Y, directed=True)
+    assert graph.directed_adjacency.toarray().tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    assert graph.undirected_adjacency.toarray().tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+
+
+def test_a_graph_without_edges() -> None:
+    graph = Graph(X, np.empty((2, 0), np.int64), Y)
+    assert graph.num_edges == 0
+    assert graph.undirected_adjacency.nnz == 0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.coo_matrix])
+def test_a_missing_feature_names_node_and_column(form, bad: float) -> None:
+    x = X.copy()
+    x[2, 1] = bad
+    with pytest.raises(DataError, match=rf"feature column 1 of node 2 is {bad} \(1 such"):
+        Graph(form(x), EDGES, Y)
+
+
+def test_a_value_too_large_for_float32_is_named() -> None:
+    with pytest.raises(DataError, match="column 0 of node 0 is inf"):
+        Graph(np.array([[1e300]]), np.empty((2, 0), np.int64), np.array([0]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"y": np.array([0, 1, 7]), "class_names": ("a", "b")}, "node 2 has label 7, outside the classes 0 to 1"),
+        ({"y": np.array([0, -2, 1])}, "node 1 has label -2"),
+        ({"y": np.array([0.5, 1, 0])}, "labels are of type float64"),
+        ({"y": np.array([[0, 1, 0]])}, r"labels of shape \(1, 3\)"),
+        ({"y": np.array(0)}, r"labels of shape \(\)"),
+        ({"y": np.array([0, 1])}, r"2 labels, but features of shape \(3, 3\)"),
+        ({"x": np.array([["a"]] * 3)}, "features are not a table of numbers"),
+        ({"x": np.ones(3)}, r"features of shape \(3,\)"),
+        ({"edge_index": np.array([[0, 1], [1, 3]])}, r"edge 1 joins nodes \(1, 3\), but nodes are numbered 0 to 2"),
+        ({"edge_index": np.array([[0, -1], [1, 2]])}, r"edge 1 joins nodes \(-1, 2\)"),
+        ({"edge_index": np.zeros((3, 2), int)}, r"edges of shape \(3, 2\)"),
+        ({"edge_index": np.zeros((2, 2))}, "edges are of type float64"),
+        ({"node_names": ("a", "b")}, "3 nodes, but 2 node names"),
+        ({"x": np.empty((0, 3)), "y": np.empty(0, int), "edge_index": np.empty((2, 0), int)}, "has no nodes"),
+    ],
+)
+def test_what_does_not_fit_is_named(graph: Graph, changes: dict, message: str) -> None:
+    with pytest.raises(DataError, match=message) as error:
+        replace(graph, **{"class_names": (), **changes})
+    assert "'tiny'" in error.value.what
+    assert error.value.how
+
+
+def test_a_split_of_another_length_is_refused(graph: Graph) -> None:
+    split = Split.from_indices(4, [0], [1], [2], index=5)
+    with pytest.raises(DataError, match=r"'tiny', splits 'column', number 5: the split has 4 entries, the graph 3"):
+        replace(graph, splits={"column": (split,)})
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_feature_scaling_leaves_zero_rows_alone(graph: Graph, form) -> None:
+    graph = replace(graph, x=form(X))
+    expected = {
+        "none": X,
+        "unit-sum": [[0.25, 0, 0.75], [0, 0, 0], [-0.5, 0.5, 0]],
+        "unit-l2": [[0.1**0.5, 0, 0.9**0.5], [0, 0, 0], [-(0.5**0.5), 0.5**0.5, 0]],
+    }
+    for scaling, x in expected.items():
+        scaled = graph.scale_features(scaling).x
+        assert scaled.dtype == np.float32
+        assert type(scaled) is type(graph.x)
+        np.testing.assert_allclose(scaled.toarray() if sparse.issparse(scaled) else scaled, x, rtol=1e-6)
+    assert (graph.x != form(X)).sum() == 0  # the original is untouched
+    with pytest.raises(OptionError, match="unit-sums"):
+        graph.scale_features("unit-sums")
+
+
+def test_a_graph_without_features_can_be_scaled() -> None:
+    graph = Graph(np.empty((3, 0)), EDGES, Y)
+    assert graph.scale_features("unit-l2").x.shape == (3, 0)
+
+
+def test_fingerprint_follows_content_and_nothing_else(graph: Graph) -> None:
+    same = Graph(X.copy(), EDGES.copy(), Y.copy(), name="another name")
+    assert graph.fingerprint == same.fingerprint
+    changed = [
+        replace(graph, x=X + 1),
+        replace(graph, y=np.array([1, 0, -1])),
+        replace(graph, edge_index=EDGES[:, :3]),
+        replace(graph, directed=True),
+        replace(graph, class_names=("a", "b", "c")),
+    ]
+    assert len({graph.fingerprint, *(other.fingerprint for other in changed)}) == 6
+
+
+def test_equal_sparse_features_have_one_form() -> None:
+    row, column, value = [0, 0, 2, 1], [2, 2, 0, 1], [1, 2, 4, 0]  # one entry in two parts, one that is 0
+    messy = sparse.coo_matrix((value, (row, column)), shape=(3, 3))
+    tidy = sparse.csr_array(messy.toarray())
+    graphs = [Graph(x, EDGES, Y) for x in (messy, tidy)]
+    assert graphs[0].fingerprint == graphs[1].fingerprint
+    assert graphs[0].x.nnz == 2
+
+
+def test_a_users_sparse_matrix_is_not_changed() -> None:
+    x = sparse.csr_array(np.float32(X))
+    x.data[0] = 0
+    Graph(x, EDGES, Y)
+    assert x.nnz == 4

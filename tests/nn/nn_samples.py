@@ -1,0 +1,57 @@
+"""Small random matrices and graphs for the tests of this folder."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import Module
+
+from nlgnn.nn.sparse import Operator
+
+seeds = st.integers(0, 2**31 - 1)
+
+
+def noise(*shape: int, seed: int = 0) -> Tensor:
+    """Normal float64 numbers that want a gradient."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, dtype=torch.float64, generator=generator).requires_grad_()
+
+
+def random_operator(rows: int, columns: int, entries: int, seed: int = 0) -> tuple[Operator, Tensor]:
+    """A matrix with repeated entries and empty rows, and the same one dense."""
+    generator = torch.Generator().manual_seed(seed)
+    row = torch.randint(max(1, rows - 1), (entries,), generator=generator)  # the last row stays empty
+    column = torch.randint(columns, (entries,), generator=generator)
+    if entries > 1:
+        row[1], column[1] = row[0], column[0]  # repeated at least once
+    values = noise(entries, seed=seed).detach()
+    dense = torch.zeros(rows, columns, dtype=torch.float64).index_put((row, column), values, accumulate=True)
+    return Operator.from_coo(row, column, values, (rows, columns)), dense
+
+
+def random_edges(num_nodes: int, num_edges: int, seed: int = 0) -> Tensor:
+    """A directed multigraph with loops, repetitions and, in its last node, an isolated one."""
+    generator = torch.Generator().manual_seed(seed)
+    edges = torch.randint(max(1, num_nodes - 1), (2, num_edges), generator=generator)
+    loops = torch.tensor([[0, 0], [0, 0]])
+    return torch.cat([edges, edges[:, :2], loops], dim=1)
+
+
+def gradients(output: Tensor, inputs: list[Tensor]) -> list[Tensor]:
+    """Gradients of a random linear function of the output, the same one for all outputs of a shape."""
+    return list(torch.autograd.grad((output * noise(*output.shape, seed=7).detach()).sum(), inputs))
+
+
+def assert_same(actual: Tensor, expected: Tensor, inputs: list[Tensor], tolerance: float = 1e-9) -> None:
+    """Equal values, and equal gradients with respect to all inputs."""
+    torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)
+    for one, other in zip(gradients(actual, inputs), gradients(expected, inputs), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=tolerance)
+
+
+def randomise(model: Module, seed: int = 0) -> Module:
+    """In float64, all parameters drawn, biases too: what is zero could be forgotten unseen."""
+    for number, parameter in enumerate(model.double().parameters()):
+        parameter.data = noise(*parameter.shape, seed=seed + number).detach()
+    return model

@@ -1,0 +1,229 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from nn_samples import assert_same, noise, random_edges, random_operator, randomise, seeds
+from scipy import sparse
+from torch.func import functional_call
+from torch_geometric.nn import GATConv, GCNConv
+
+from nlgnn.errors import DataError, OptionError
+from nlgnn.graph.graph import Graph
+from nlgnn.nn import GAT, GCN, MLP, reference
+from nlgnn.nn.inputs import Inputs, prepare_plain
+from nlgnn.nn.layers import GraphAttention, neighbourhoods, normalised_adjacency
+from nlgnn.nn.sparse import Operator
+
+MODELS = [MLP, GCN, GAT]
+multigraphs = given(st.integers(1, 9), st.integers(0, 30), seeds)
+
+
+@multigraphs
+def test_gcn_agrees_with_pyg(num_nodes, num_edges, seed):
+    edges, x = random_edges(num_nodes, num_edges, seed), noise(num_nodes, 3, seed=seed)
+    model = randomise(GCN(3, 4, 2))
+    first, second = model.layers
+
+    def theirs(convolution, ours, x):
+        parameters = {"lin.weight": ours.weight.t(), "bias": ours.bias}  # ours, so that gradients reach them
+        return functional_call(convolution, parameters, (x, edges))
+
+    hidden = theirs(GCNConv(3, 4), first, x).relu()
+    assert_same(model(x, edges), theirs(GCNConv(4, 2), second, hidden), [x, *model.parameters()])
+
+
+@multigraphs
+def test_gat_agrees_with_pyg(num_nodes, num_edges, seed):
+    edges, x = random_edges(num_nodes, num_edges, seed), noise(num_nodes, 3, seed=seed)
+    model = randomise(GAT(3, 4, 2, heads=3))
+    first, second = model.layers
+
+    def theirs(convolution, ours, x):
+        parameters = {
+            "lin.weight": ours.weight.t(),
+            "att_src": ours.attention_source[None],
+            "att_dst": ours.attention_target[None],
+            "bias": ours.bias,
+        }
+        return functional_call(convolution, parameters, (x, edges))
+
+    hidden = theirs(GATConv(3, 4, heads=3), first, x).relu()
+    assert_same(model(x, edges), theirs(GATConv(12, 2), second, hidden), [x, *model.parameters()])
+
+
+@pytest.mark.parametrize("num_layers", [1, 2, 3])
+def test_all_three_equal_the_reference(num_layers):
+    edges, x = random_edges(7, 12), noise(7, 3)
+    pairs = [(int(u), int(v)) for u, v in edges.t()]
+
+    mlp = randomise(MLP(3, 4, 2, num_layers=num_layers))
+    expected = reference.mlp(x, [(layer.weight, layer.bias) for layer in mlp.layers])
+    assert_same(mlp(x), expected, [x, *mlp.parameters()])
+
+    gcn = randomise(GCN(3, 4, 2, num_layers=num_layers))
+    expected = reference.gcn(x, pairs, [(layer.weight, layer.bias) for layer in gcn.layers])
+    assert_same(gcn(x, edges), expected, [x, *gcn.parameters()])
+
+    gat = randomise(GAT(3, 4, 2, num_layers=num_layers, heads=2))
+    expected = reference.gat(x, pairs, [heads_of(layer) for layer in gat.layers])
+    assert_same(gat(x, edges), expected, [x, *gat.parameters()])
+
+
+def heads_of(layer):
+    """One (W, a_src, a_dst, b) a head."""
+    heads, width = layer.attention_source.shape
+    return list(
+        zip(
+            layer.weight.split(width, dim=1),
+            layer.attention_source,
+            layer.attention_target,
+            layer.bias.split(width),
+            strict=True,
+        )
+    )
+
+
+@pytest.mark.parametrize("model_class", MODELS)
+def test_sparse_features_equal_dense_ones(model_class):
+    x, dense = random_operator(6, 5, 14)
+    edges, model = random_edges(6, 12), randomise(model_class(5, 4, 2))
+    assert_same(model(x, edges), model(dense, edges), list(model.parameters()))
+
+
+@pytest.mark.parametrize("model_class", MODELS)
+@pytest.mark.parametrize("as_stored", [np.asarray, sparse.csr_array])
+def test_prepared_inputs_equal_edge_index(model_class, as_stored):
+    x = np.random.default_rng(0).normal(size=(5, 3)) * [[1, 0, 1]]
+    directed = np.array([[0, 1, 1, 2, 2], [1, 0, 2, 2, 3]])  # a repetition once undirected, a loop, an isolated node
+    graph = Graph(as_stored(x), directed, np.array([0, 1, 0, 1, 0]))
+    both_directions = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    model = randomise(model_class(3, 4, 2))
+    prepared = model.prepare(graph).to(torch.float64)
+    assert isinstance(prepared.x, Operator) == (as_stored is sparse.csr_array)
+    dense = torch.tensor(x, dtype=torch.float32).double()  # a Graph holds float32
+    assert_same(model(*prepared), model(dense, both_directions), list(model.parameters()))
+
+
+def test_plain_inputs_keep_whole_node_numbers():
+    graph = Graph(sparse.csr_array(np.eye(3)), np.array([[0, 1], [1, 2]]), np.zeros(3, int))
+    inputs = prepare_plain(graph).to(torch.float64)
+    assert inputs.x.dtype == torch.float64
+    assert sorted(map(tuple, inputs.edge_index.t().tolist())) == [(0, 1), (1, 0), (1, 2), (2, 1)]
+    assert Inputs(inputs.x, None).to(torch.float32).edge_index is None
+
+
+def test_gcn_without_edges_is_an_mlp():
+    gcn, mlp = randomise(GCN(3, 4, 2)), MLP(3, 4, 2).double()
+    mlp.load_state_dict(gcn.state_dict())
+    x = noise(5, 3)
+    torch.testing.assert_close(gcn(x, torch.zeros(2, 0, dtype=torch.long)), mlp(x), rtol=0, atol=1e-12)
+
+
+@multigraphs
+def test_attention_sums_to_one_a_receiver(num_nodes, num_edges, seed):
+    operator = neighbourhoods(random_edges(num_nodes, num_edges, seed), num_nodes)
+    layer = GraphAttention(3, 2).double()
+    torch.nn.init.zeros_(layer.weight)[0] = 1.0  # every node sends (1, 1) and its attention is still its own
+    layer.bias.data.zero_()
+    x = torch.cat([torch.ones(num_nodes, 1).double(), noise(num_nodes, 2, seed=seed)], dim=1)
+    torch.testing.assert_close(layer(x, operator), torch.ones(num_nodes, 2).double())
+
+
+def test_without_attention_vectors_gat_takes_the_mean():
+    edges, x = torch.tensor([[0, 1], [2, 2]]), noise(3, 3)
+    layer = randomise(GraphAttention(3, 2))
+    for vector in (layer.attention_source, layer.attention_target):
+        torch.nn.init.zeros_(vector)
+    h = x @ layer.weight
+    expected = torch.stack([h[0], h[1], (h[0] + h[1] + h[2]) / 3]) + layer.bias
+    torch.testing.assert_close(layer(x, neighbourhoods(edges, 3)), expected)
+
+
+def test_gcn_operator_on_a_graph_worked_out_by_hand():
+    # 0 -> 1 twice, and a loop that is replaced: in-degrees with one loop a node are 1 and 3.
+    operator = normalised_adjacency(torch.tensor([[0, 0, 1], [1, 1, 1]]), 2)
+    torch.testing.assert_close(operator.matrix.to_dense(), torch.tensor([[1.0, 0.0], [2 / 3**0.5, 1 / 3]]))
+
+
+def test_mlp_ignores_edges():
+    model, x = randomise(MLP(3, 4, 2)), noise(5, 3)
+    assert torch.equal(model(x), model(x, random_edges(5, 9)))
+
+
+@pytest.mark.parametrize("model_class", MODELS)
+def test_dropout_acts_in_training_only(model_class):
+    model, x, edges = randomise(model_class(3, 64, 2, dropout=0.5)), noise(5, 3), random_edges(5, 9)
+    assert not model.deterministic
+    assert not torch.equal(model(x, edges), model(x, edges))
+    model.eval()
+    assert torch.equal(model(x, edges), model(x, edges))
+    assert model_class(3, 4, 2).deterministic
+
+
+def test_only_the_mlp_drops_input_features_by_itself():
+    assert MLP(3, 4, 2, dropout=0.5).input_dropout.p == 0.5
+    assert MLP(3, 4, 2, dropout=0.5, input_dropout=0.0).input_dropout.p == 0.0
+    assert GCN(3, 4, 2, dropout=0.5).input_dropout.p == GAT(3, 4, 2, dropout=0.5).input_dropout.p == 0.0
+
+
+@pytest.mark.parametrize("as_operator", [False, True])
+def test_input_dropout_drops_dense_and_sparse_features(as_operator):
+    model = MLP(1, 4, 1, num_layers=1, input_dropout=0.5).double()
+    torch.nn.init.ones_(model.layers[0].weight)
+    torch.nn.init.zeros_(model.layers[0].bias)
+    x = torch.ones(200, 1).double()
+    out = model(Operator.from_scipy(sparse.csr_array(x.numpy())) if as_operator else x)
+    assert set(out.flatten().tolist()) == {0.0, 2.0}
+    assert torch.equal(model.eval()(x), x)
+
+
+@pytest.mark.parametrize("model_class", MODELS)
+def test_parameters_are_drawn_anew(model_class):
+    model = model_class(3, 4, 2)
+    before = model.layers[1].weight.clone()
+    model.reset_parameters()
+    assert not torch.equal(before, model.layers[1].weight)
+
+
+def test_elu_can_be_chosen():
+    edges, x = random_edges(5, 9), noise(5, 3)
+    relu, elu = randomise(GAT(3, 4, 2)), randomise(GAT(3, 4, 2, activation="elu"))
+    hidden = torch.nn.functional.elu(elu.layers[0](x, neighbourhoods(edges, 5)))
+    assert torch.equal(elu(x, edges), elu.layers[1](hidden, neighbourhoods(edges, 5)))
+    assert not torch.equal(elu(x, edges), relu(x, edges))
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize("model_class", MODELS)
+@pytest.mark.parametrize(
+    ("widths", "options", "message"),
+    [
+        ((3, -4, 2), {}, "hidden=-4 is not a size"),
+        ((3, 4, 0), {}, "out_channels=0 is not a size"),
+        ((3, 4, 2), {"num_layers": 0}, "num_layers=0"),
+        ((3, 4, 2), {"dropout": 1.5}, "dropout=1.5 is not a dropout rate"),
+        ((3, 4, 2), {"input_dropout": -0.1}, "input_dropout=-0.1"),
+    ],
+)
+def test_impossible_options_are_refused(model_class, widths, options, message):
+    with pytest.raises(OptionError, match=message):
+        model_class(*widths, **options)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_impossible_options_of_gat_are_refused():
+    with pytest.raises(OptionError, match="heads=0"):
+        GAT(3, 4, 2, heads=0)
+    with pytest.raises(OptionError, match="activation='tanh' is unknown"):
+        GAT(3, 4, 2, activation="tanh")
+
+
+@pytest.mark.parametrize("model_class", [GCN, GAT])
+def test_edges_must_be_given_and_be_between_nodes(model_class):
+    model, x = model_class(3, 4, 2), torch.ones(5, 3)
+    with pytest.raises(OptionError, match="needs edge_index"):
+        model(x)
+    for outside in (5, -1):
+        with pytest.raises(DataError, match="x has 5 rows"):
+            model(x, torch.tensor([[0], [outside]]))
