@@ -1,21 +1,10 @@
-"""Where the tests of datasets find files: real ones only if the environment names them, an empty cache otherwise."""
+"""For the tests of datasets: a machine on which nothing has been downloaded yet."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-
-NO_DATA = "NLGNN_DATA names no folder of real files"
-
-
-@pytest.fixture
-def real_data() -> Path:
-    folder = Path(os.environ.get("NLGNN_DATA", "nowhere"))
-    if not (folder / "geom-gcn").is_dir():
-        pytest.skip(NO_DATA)
-    return folder
 
 
 @pytest.fixture

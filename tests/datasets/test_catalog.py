@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import nlgnn.datasets
 from nlgnn.datasets import CATALOG, describe, load_graph
 from nlgnn.datasets.dataset import known_checksums
 from nlgnn.datasets.readers import READERS
@@ -76,13 +77,24 @@ def test_unknown_name_suggests_the_nearest() -> None:
         load_graph("chamaeleon")
 
 
-def test_listing_and_loading_do_not_import_torch() -> None:
-    program = (
-        "import sys; from nlgnn.datasets import *; load_graph('mushroom-body'); "
-        "import nlgnn.datasets.readers; print('torch' in sys.modules, 'torch_geometric' in sys.modules)"
-    )
-    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert answer.stdout.split() == ["False", "False"]
+@pytest.mark.parametrize(
+    ("program", "unneeded"),
+    [
+        ("from nlgnn.datasets import CATALOG, is_present; [is_present(name) for name in CATALOG]", "numpy torch"),
+        ("from nlgnn.datasets import *; load_graph('mushroom-body')", "torch torch_geometric pyarrow"),
+        ("import nlgnn.datasets.readers", "torch torch_geometric"),
+    ],
+)
+def test_imports_what_it_needs_and_no_more(program: str, unneeded: str) -> None:
+    whole = f"{program}; import sys; print([name for name in {unneeded.split()} if name in sys.modules])"
+    answer = subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+def test_public_names() -> None:
+    assert all(getattr(nlgnn.datasets, name) is not None for name in dir(nlgnn.datasets))
+    with pytest.raises(AttributeError, match="no_such_name"):
+        nlgnn.datasets.no_such_name  # noqa: B018
 
 
 GEOM_GCN_FILES = {"geom_gcn_preprocess": True}

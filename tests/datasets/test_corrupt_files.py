@@ -122,7 +122,10 @@ def test_split_lists_outside_the_graph(nodes: object, tmp_path: Path) -> None:
     [
         ("raw/node-feat", "1,2,3\n1,2\n", "node-feat.csv.gz: .*Expected 3 columns, got 2"),
         ("raw/node-label", "0\n1\n", "2 labels, but 6 nodes"),
-        ("raw/node-label", "0\nx\n0\n0\n0\n0\n", "node-label.csv.gz holds something other than whole numbers"),
+        ("raw/node-label", "0\nx\n0\n0\n0\n0\n", "node-label.csv.gz: .*column #0: Row #2: .* invalid value 'x'"),
+        ("raw/node-label", "0\n\n0\n0\n0\n0\n", "5 labels, but 6 nodes"),
+        ("raw/node-feat", "1,2,3\n" * 5 + "1,,3\n", "column #1: Row #6: .* invalid value ''"),
+        ("raw/edge", "0,1\n,1\n", "edge.csv.gz: .*column #0: Row #2: .* invalid value ''"),
         ("raw/edge", "0,9\n", r"\(0, 9\)"),
         ("split/time/test", "4\n-1\n", "part 'test', names node -1"),
         ("split/time/test", None, "test.csv.gz is missing"),

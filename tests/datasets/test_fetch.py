@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import http.server
+import io
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from nlgnn.datasets import RemoteFile, is_present, load_graph
 from nlgnn.datasets.fetch import cache_folder, fetch_file
+from nlgnn.datasets.progress import DownloadBar
 from nlgnn.errors import DataError
 
 CONTENT = b"the whole content of a file, " * 1000
@@ -99,6 +103,31 @@ def test_cache_that_cannot_be_written(server: str, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("NLGNN_CACHE", str(tmp_path / "a-file"))
     with pytest.raises(DataError, match=r"(?s)cannot write .*NLGNN_CACHE"):
         fetch_file(RemoteFile(PATH, f"{server}/whole", RIGHT))
+
+
+def test_full_disk(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_a_little(self: object, url: str, output_file: str, pooch: object) -> None:
+        Path(output_file).write_bytes(CONTENT[:100])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pooch.HTTPDownloader.__call__", write_a_little)
+    with pytest.raises(DataError, match=r"(?s)No space left on device.*NLGNN_CACHE"):
+        fetch_file(RemoteFile(PATH, "http://127.0.0.1:9/", RIGHT))
+    assert files_below(empty_cache) == []
+
+
+@pytest.mark.parametrize(
+    ("terminal", "size", "shown"), [(True, 5_000_000, True), (True, 5_000, False), (False, 5_000_000, False)]
+)
+def test_progress_bar_only_where_one_would_wait(terminal: bool, size: int, shown: bool) -> None:
+    screen = io.StringIO()
+    bar = DownloadBar("file.bin", Console(file=screen, force_terminal=terminal))
+    bar.total = size
+    bar.update(size // 2)
+    bar.reset()
+    bar.update(size)
+    bar.close()
+    assert ("file.bin" in screen.getvalue()) == shown
 
 
 def test_unknown_checksum_is_refused_unless_allowed_and_then_printed(

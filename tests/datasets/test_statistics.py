@@ -52,7 +52,7 @@ SMALLEST_AND_LARGEST = {
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_statistics(name: str, real_data: Path) -> None:
+def test_statistics(name: str, data_root: Path) -> None:
     graph, dataset, expected = load_graph(name), CATALOG[name], EXPECTED[name]
     assert graph.name == name
     assert graph.directed == dataset.directed
@@ -78,13 +78,13 @@ def test_statistics(name: str, real_data: Path) -> None:
         assert sizes == expected.splits
 
 
-def test_old_cornell_has_the_features_and_labels_of_texas(real_data: Path) -> None:
+def test_old_cornell_has_the_features_and_labels_of_texas(data_root: Path) -> None:
     old, texas = load_graph("cornell-pre2022"), load_graph("texas")
     assert (old.x != texas.x).nnz == 0
     assert np.array_equal(old.y, texas.y)
 
 
-def test_citeseers_missing_nodes_have_no_features_and_class_0(real_data: Path) -> None:
+def test_citeseers_missing_nodes_have_no_features_and_class_0(data_root: Path) -> None:
     graph = load_graph("citeseer")
     without_features = np.flatnonzero(np.diff(graph.x.indptr) == 0)
     assert len(without_features) == 15
@@ -92,14 +92,14 @@ def test_citeseers_missing_nodes_have_no_features_and_class_0(real_data: Path) -
 
 
 def test_damaged_file_is_named_with_its_checksum(
-    real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for file in CATALOG["texas"].files:
         (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / file.path).write_bytes((real_data / file.path).read_bytes())
+        (tmp_path / file.path).write_bytes((data_root / file.path).read_bytes())
     monkeypatch.setenv("NLGNN_DATA", str(tmp_path))
     load_graph("texas")
     damaged = CATALOG["texas"].files[0]
-    (tmp_path / damaged.path).write_bytes((real_data / damaged.path).read_bytes()[:5000])
+    (tmp_path / damaged.path).write_bytes((data_root / damaged.path).read_bytes()[:5000])
     with pytest.raises(Exception, match=f"{damaged.path}.*expected {damaged.sha256}"):
         load_graph("texas")

@@ -15,7 +15,7 @@ seeds = st.integers(0, 2**31 - 1)
 def noise(*shape: int, seed: int = 0) -> Tensor:
     """Normal float64 numbers that want a gradient."""
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, dtype=torch.float64, generator=generator).requires_grad_()
+    return torch.randn(shape, dtype=torch.float64, generator=generator).requires_grad_()
 
 
 def random_operator(rows: int, columns: int, entries: int, seed: int = 0) -> tuple[Operator, Tensor]:
@@ -40,7 +40,8 @@ def random_edges(num_nodes: int, num_edges: int, seed: int = 0) -> Tensor:
 
 def gradients(output: Tensor, inputs: list[Tensor]) -> list[Tensor]:
     """Gradients of a random linear function of the output, the same one for all outputs of a shape."""
-    return list(torch.autograd.grad((output * noise(*output.shape, seed=7).detach()).sum(), inputs))
+    weights = noise(*output.shape, seed=7).detach()
+    return list(torch.autograd.grad((output * weights).sum(), inputs, retain_graph=True))
 
 
 def assert_same(actual: Tensor, expected: Tensor, inputs: list[Tensor], tolerance: float = 1e-9) -> None:

@@ -72,7 +72,7 @@ def test_all_three_equal_the_reference(num_layers):
 
 def heads_of(layer):
     """One (W, a_src, a_dst, b) a head."""
-    heads, width = layer.attention_source.shape
+    width = layer.out_channels
     return list(
         zip(
             layer.weight.split(width, dim=1),
@@ -123,11 +123,11 @@ def test_gcn_without_edges_is_an_mlp():
 @multigraphs
 def test_attention_sums_to_one_a_receiver(num_nodes, num_edges, seed):
     operator = neighbourhoods(random_edges(num_nodes, num_edges, seed), num_nodes)
-    layer = GraphAttention(3, 2).double()
-    torch.nn.init.zeros_(layer.weight)[0] = 1.0  # every node sends (1, 1) and its attention is still its own
-    layer.bias.data.zero_()
-    x = torch.cat([torch.ones(num_nodes, 1).double(), noise(num_nodes, 2, seed=seed)], dim=1)
-    torch.testing.assert_close(layer(x, operator), torch.ones(num_nodes, 2).double())
+    layer = randomise(GraphAttention(2, 2))
+    layer.weight.data, layer.bias.data = torch.eye(2).double(), torch.zeros(2).double()
+    # The first number sent is 1 for all, so that what arrives is the sum of the weights; the second sets them apart.
+    x = torch.cat([torch.ones(num_nodes, 1).double(), noise(num_nodes, 1, seed=seed)], dim=1)
+    torch.testing.assert_close(layer(x, operator)[:, 0], torch.ones(num_nodes).double())
 
 
 def test_without_attention_vectors_gat_takes_the_mean():
@@ -172,10 +172,19 @@ def test_input_dropout_drops_dense_and_sparse_features(as_operator):
     model = MLP(1, 4, 1, num_layers=1, input_dropout=0.5).double()
     torch.nn.init.ones_(model.layers[0].weight)
     torch.nn.init.zeros_(model.layers[0].bias)
-    x = torch.ones(200, 1).double()
-    out = model(Operator.from_scipy(sparse.csr_array(x.numpy())) if as_operator else x)
-    assert set(out.flatten().tolist()) == {0.0, 2.0}
-    assert torch.equal(model.eval()(x), x)
+    ones = torch.ones(200, 1).double()
+    x = Operator.from_scipy(sparse.csr_array(ones.numpy())) if as_operator else ones
+    assert set(model(x).flatten().tolist()) == {0.0, 2.0}
+    assert torch.equal(model.eval()(x), ones)
+
+
+def test_gat_drops_attention_weights():
+    layer = GraphAttention(1, 1, dropout=0.5)
+    torch.nn.init.ones_(layer.weight)
+    alone = neighbourhoods(torch.zeros(2, 0, dtype=torch.long), 200)  # each node has all its attention on itself
+    assert set(layer(torch.ones(200, 1), alone).flatten().tolist()) == {0.0, 2.0}
+    assert set(layer.eval()(torch.ones(200, 1), alone).flatten().tolist()) == {1.0}
+    assert GAT(3, 4, 2, dropout=0.5).layers[0].dropout.p == 0.5
 
 
 @pytest.mark.parametrize("model_class", MODELS)

@@ -11,48 +11,54 @@ import os
 import platform
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
-from nlgnn.experiments.paper import printed_accuracy
+import torch
+
+from nlgnn.datasets import load_graph
+from nlgnn.errors import DataError
+from nlgnn.experiments.compare import Variant, paired_difference, spread, with_controls
+from nlgnn.experiments.paper import Printed, printed_accuracy
+from nlgnn.graph.splits import make_splits
+from nlgnn.training.fit import fit
+from nlgnn.training.systems import configure
 
 PROTOCOL, RUNS, PRESET = "random-60", 10, "released"
-PUBLISHED_DATASETS = {
-    "texas": "mlp",
-    "cornell-pre2022": "mlp",
-    "cornell": "mlp",
-    "wisconsin": "mlp",
-    "chameleon": "gcn",
-    "actor": "mlp",
-    "squirrel": "gcn",
+# The quickest first; the settings are in training/systems.py.
+PUBLISHED_SYSTEMS = {
+    "texas": "nlmlp",
+    "cornell-pre2022": "nlmlp",
+    "cornell": "nlmlp",
+    "wisconsin": "nlmlp",
+    "chameleon": "nlgcn",
+    "actor": "nlmlp",
+    "squirrel": "nlgcn",
 }
-CONTROLS: dict[str, dict[str, Any]] = {"kernel-1": {"kernel_size": 1}, "random-order": {"order": "random"}}
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One system on one dataset; `control` names what was changed to make it one."""
+CAPTION = (
+    f"Test accuracy in %: mean ± sample standard deviation over {RUNS} runs, protocol {PROTOCOL}, preset {PRESET}, "
+    "the first epoch with the best validation accuracy. Differences are paired over splits and seeds (standard error)."
+)
 
+
+class Cell(NamedTuple):
     dataset: str
-    system: str
-    control: str | None = None
-    options: dict[str, Any] = field(default_factory=dict)
+    variant: Variant
 
     @property
     def file_name(self) -> str:
-        return "-".join(filter(None, (self.dataset, self.system, self.control))) + ".json"
+        return f"{self.dataset}-{self.variant.slug}.json"
 
 
 def published_cells() -> list[Cell]:
     """Non-local systems first, then their local parts, then the controls."""
-    datasets = PUBLISHED_DATASETS.items()
-    cells = [Cell(dataset, f"nl{local}") for dataset, local in datasets]
-    cells += [Cell(dataset, local) for dataset, local in datasets]
-    for control, options in CONTROLS.items():
-        cells += [Cell(dataset, f"nl{local}", control, options) for dataset, local in datasets]
-    return cells
+    rows = [
+        [Cell(dataset, variant) for variant in with_controls(system, {})]
+        for dataset, system in PUBLISHED_SYSTEMS.items()
+    ]
+    return [cell for column in zip(*rows, strict=True) for cell in column]
 
 
 def run_cells(cells: list[Cell], folder: Path, progress: bool = True) -> Iterator[tuple[Cell, dict[str, Any]]]:
@@ -65,33 +71,31 @@ def run_cells(cells: list[Cell], folder: Path, progress: bool = True) -> Iterato
             half_written = path.with_name(f".{path.name}.{os.getpid()}")
             half_written.write_text(json.dumps(result, indent=1) + "\n")
             half_written.replace(path)
-        yield cell, json.loads(path.read_text())
+        yield cell, read_cell(path)
+
+
+def read_cell(path: Path) -> dict[str, Any]:
+    try:
+        cell: dict[str, Any] = json.loads(path.read_text())
+        return cell
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read: {error}.", "Remove it, and it will be measured again.") from None
 
 
 def measure_cell(cell: Cell, progress: bool = True) -> dict[str, Any]:
-    import torch
-
-    from nlgnn.datasets import load_graph
-    from nlgnn.graph.splits import make_splits
-    from nlgnn.training.fit import fit
-    from nlgnn.training.systems import configure
-
     graph = load_graph(cell.dataset)
-    factory, recipe = configure(cell.system, graph, preset=PRESET, **cell.options)
+    system, options, control = cell.variant
+    factory, recipe = configure(system, graph, preset=PRESET, **options)
     started = time.perf_counter()
     runs = fit(factory, graph, make_splits(graph, PROTOCOL, RUNS), recipe, progress=progress)
-    printed = printed_accuracy(cell.system, cell.dataset) if cell.control is None else None
     return {
         "dataset": cell.dataset,
-        "system": cell.system,
-        "control": cell.control,
+        "system": system,
+        "control": control,
         "protocol": PROTOCOL,
         "preset": PRESET,
         "model": factory.keywords,
         "recipe": recipe.model_dump(),
-        "val": summary([run.val["accuracy"] for run in runs if not run.failure]),
-        "test": summary([run.test["accuracy"] for run in runs if not run.failure]),
-        "paper": printed and printed._asdict(),
         "seconds": round(time.perf_counter() - started, 1),
         "runs": [
             {
@@ -109,13 +113,49 @@ def measure_cell(cell: Cell, progress: bool = True) -> dict[str, Any]:
     }
 
 
-def summary(values: list[float]) -> dict[str, float]:
-    """Mean and sample standard deviation."""
-    return {"mean": fmean(values), "std": stdev(values) if len(values) > 1 else 0.0}
+def published_table(folder: Path) -> list[dict[str, str]]:
+    """A row a dataset, from the cells measured so far; an open cell is an ellipsis."""
+    rows = []
+    for dataset, system in PUBLISHED_SYSTEMS.items():
+        variants = with_controls(system, {})
+        tests = {}
+        for variant in variants:
+            path = folder / Cell(dataset, variant).file_name
+            tests[variant.label] = [run["test"] for run in read_cell(path)["runs"]] if path.exists() else None
+        main, local, kernel_1, random_order = tests.values()
+        rows.append(
+            {
+                "dataset": dataset,
+                "model": system,
+                "ours": _figure(main),
+                "paper": _printed(printed_accuracy(system, dataset)),
+                "its local part": _figure(local),
+                "paper's": _printed(printed_accuracy(variants[1].system, dataset)),
+                "kernel 1": _figure(kernel_1),
+                "random order": _figure(random_order),
+                "ours − local": _difference(main, local),
+                "ours − kernel 1": _difference(main, kernel_1),
+                "ours − random": _difference(main, random_order),
+            }
+        )
+    return rows
 
 
-def paired_difference(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float]:
-    """Mean difference in test accuracy over the same splits and seeds, and its standard error."""
-    pairs = zip(one["runs"], other["runs"], strict=True)
-    differences = [a["test"] - b["test"] for a, b in pairs if not (a["failure"] or b["failure"])]
-    return fmean(differences), stdev(differences) / len(differences) ** 0.5
+def markdown(rows: list[dict[str, str]]) -> str:
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _figure(values: list[float | None] | None) -> str:
+    return "…" if values is None else str(spread([value for value in values if value is not None]))
+
+
+def _printed(printed: Printed | None) -> str:
+    return "–" if printed is None else f"{printed.mean} ± {printed.std}"
+
+
+def _difference(one: list[float | None] | None, other: list[float | None] | None) -> str:
+    if one is None or other is None:
+        return "…"
+    difference = paired_difference(one, other)
+    return "–" if difference is None else f"{difference.mean:+.1f} ({difference.std:.1f})"

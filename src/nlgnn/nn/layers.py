@@ -80,10 +80,11 @@ class GraphAttention(nn.Module):
         return torch.cat(gathered, dim=1) + self.bias
 
 
-def normalised_adjacency(edges: Tensor, num_nodes: int) -> Operator:
+def normalised_adjacency(edges: Tensor, num_nodes: int, dtype: torch.dtype | None = None) -> Operator:
     """GCN's operator: one self loop a node, each entry divided by the roots of both degrees."""
     sources, targets = with_self_loops(edges, num_nodes)
-    scale = torch.bincount(targets, minlength=num_nodes).to(torch.get_default_dtype()).rsqrt()
+    degrees = torch.bincount(targets, minlength=num_nodes)
+    scale = degrees.to(torch.get_default_dtype() if dtype is None else dtype).rsqrt()
     return Operator.from_coo(targets, sources, scale[sources] * scale[targets], (num_nodes, num_nodes))
 
 

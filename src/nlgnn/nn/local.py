@@ -140,7 +140,7 @@ class GCN(LocalModel):
     def operator(self, edges: Edges, num_nodes: int) -> Operator:
         if isinstance(edges, Operator):
             return edges
-        return normalised_adjacency(given(edges, num_nodes), num_nodes).to(next(self.parameters()).dtype)
+        return normalised_adjacency(given(edges, num_nodes), num_nodes, next(self.parameters()).dtype)
 
 
 class GAT(LocalModel):

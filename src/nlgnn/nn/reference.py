@@ -81,7 +81,7 @@ def scores(Z: Matrix, c: Vector, b: float | Tensor = 0.0) -> Vector:
 
 def order(a: Vector) -> list[int]:
     """pi: the nodes by non-decreasing score, ties by node number"""
-    return sorted(range(len(a)), key=lambda v: (float(a[v]), v))
+    return sorted(range(len(a)), key=lambda v: (a[v].item(), v))
 
 
 def standardised(a: Vector) -> Vector:

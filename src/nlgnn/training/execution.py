@@ -41,8 +41,6 @@ def limited_threads(threads: int | Literal["auto"], graph: Graph) -> Iterator[No
     if threads == "auto":
         stored = graph.x.nnz if isinstance(graph.x, sparse.csr_array) else graph.x.size
         threads = 1 if stored + graph.edge_index.shape[1] < SMALL_GRAPH else before
-    if threads < 1:
-        raise OptionError(f"threads={threads}.", "Give a number of at least 1, or auto.")
     torch.set_num_threads(threads)
     try:
         yield

@@ -17,10 +17,10 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.nn.inputs import Inputs, prepare_plain
 from nlgnn.training.execution import Interrupt, choose_device, limited_threads, random_state, set_random_state
-from nlgnn.training.metrics import measure, measure_all
+from nlgnn.training.metrics import check_metric, measure, measure_all
 from nlgnn.training.progress import TrainingProgress
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.run import Checkpoint, Run, RunFolder
+from nlgnn.training.run import Checkpoint, Run, RunFolder, load_weights
 from nlgnn.training.stopping import is_better, should_stop
 from nlgnn.training.systems import configure
 
@@ -54,8 +54,7 @@ def fit(
         recipe = recipe or own_recipe
     recipe = recipe or Recipe()
     splits = make_splits(graph, splits) if isinstance(splits, str) else list(splits)
-    for split in splits:
-        _check(split, graph)
+    check(graph, splits, recipe)
     graph = graph.scale_features(recipe.features)
     device = choose_device(recipe.device)
     model = factory()
@@ -157,7 +156,7 @@ class Training:
 
     def restore(self, saved: Checkpoint) -> None:
         device = next(self.model.parameters()).device
-        self.model.load_state_dict(saved.model)
+        load_weights(self.model, saved.model, "the checkpoint")
         self.best_epoch, self.curves, self.seconds = saved.best_epoch, saved.curves, saved.seconds
         self.best_state = {name: value.to(device) for name, value in saved.best.items()}
         state: dict[int, dict[str, Tensor]] = {}
@@ -285,15 +284,19 @@ def logits_of(output: Any) -> Tensor:
     return logits
 
 
-def _check(split: Split, graph: Graph) -> None:
-    where = f"graph {graph.name!r}, split {split.index} of {split.protocol!r}"
-    split.check_length(graph.num_nodes, where)
-    for part, mask in (("training", split.train), ("validation", split.val)):
-        if not mask.any():
-            raise DataError(f"{where}: there are no {part} nodes.", "Label more nodes, or use another split.")
-        unlabelled = (mask & ~graph.labelled).nonzero()[0]
-        if len(unlabelled):
-            raise DataError(
-                f"{where}: {part} node {unlabelled[0]} has no label ({len(unlabelled)} such nodes).",
-                "Leave nodes without a label out of training and validation.",
-            )
+def check(graph: Graph, splits: Sequence[Split], recipe: Recipe) -> None:
+    """Raise whatever would make training fail, before it begins."""
+    choose_device(recipe.device)
+    check_metric(recipe.metric, graph.num_classes)
+    for split in splits:
+        where = f"graph {graph.name!r}, split {split.index} of {split.protocol!r}"
+        split.check_length(graph.num_nodes, where)
+        for part, mask in (("training", split.train), ("validation", split.val)):
+            if not mask.any():
+                raise DataError(f"{where}: there are no {part} nodes.", "Label more nodes, or use another split.")
+            unlabelled = (mask & ~graph.labelled).nonzero()[0]
+            if len(unlabelled):
+                raise DataError(
+                    f"{where}: {part} node {unlabelled[0]} has no label ({len(unlabelled)} such nodes).",
+                    "Leave nodes without a label out of training and validation.",
+                )

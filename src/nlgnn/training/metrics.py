@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jaxtyping import Float, Int
+from sklearn.metrics import f1_score, roc_auc_score
 from torch import Tensor
 
 from nlgnn.errors import OptionError
@@ -12,16 +13,11 @@ def measure(metric: str, logits: Float[Tensor, "n c"], y: Int[Tensor, " n"]) -> 
     """One metric over the nodes given. ROC-AUC needs two classes; it is 50 where only one of them occurs."""
     if metric == "accuracy":
         return 100 * (logits.argmax(1) == y).double().mean().item()
-    from sklearn.metrics import f1_score, roc_auc_score
-
     truth = y.cpu().numpy()
     if metric == "macro-f1":
         return 100 * float(f1_score(truth, logits.argmax(1).cpu().numpy(), average="macro", zero_division=0))
     if metric == "roc-auc":
-        if logits.shape[1] != 2:
-            raise OptionError(
-                f"roc-auc needs two classes, this graph has {logits.shape[1]}.", "Use --metric accuracy or macro-f1."
-            )
+        check_metric(metric, logits.shape[1])
         margin = (logits[:, 1] - logits[:, 0]).double().cpu().numpy()
         return 100 * float(roc_auc_score(truth, margin)) if 0 < truth.mean() < 1 else 50.0
     raise OptionError(f"metric={metric!r} is unknown.", "Choose accuracy, macro-f1 or roc-auc.")
@@ -33,3 +29,10 @@ def measure_all(logits: Float[Tensor, "n c"], y: Int[Tensor, " n"]) -> dict[str,
         return {}
     names = ["accuracy", "macro-f1", *(["roc-auc"] if logits.shape[1] == 2 else [])]
     return {name: measure(name, logits, y) for name in names}
+
+
+def check_metric(metric: str, num_classes: int) -> None:
+    if metric == "roc-auc" and num_classes != 2:
+        raise OptionError(
+            f"roc-auc needs two classes, this graph has {num_classes}.", "Use the metric accuracy or macro-f1."
+        )

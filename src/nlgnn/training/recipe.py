@@ -5,7 +5,7 @@ Command-line flags and keys of a TOML file are made from these fields, and from 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -42,7 +42,7 @@ class Recipe(BaseModel):
     )
     metric: Metric = Field("accuracy", description="What selection compares.")
     seed: int = Field(0, ge=0, description="Run r draws its weights and dropout from seed + r.")
-    threads: int | Literal["auto"] = Field(
+    threads: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         "auto", description="CPU threads; auto takes one for small graphs and all for large ones."
     )
     device: str = Field("auto", description="cpu, cuda, cuda:1, mps, or auto: a GPU where there is one.")

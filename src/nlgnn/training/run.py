@@ -13,7 +13,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from nlgnn.errors import RunFolderError
 
@@ -216,6 +216,20 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise RunFolderError(f"{path} is missing.", "Restore the file or train again.") from None
     except (SafetensorError, OSError) as error:
         raise RunFolderError(f"{path} is damaged: {error}.", "Restore the file or train again.") from None
+
+
+def load_weights(model: nn.Module, state: dict[str, Tensor], where: object) -> None:
+    """Put weights into a model that they belong to."""
+    own = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    given = {name: tuple(value.shape) for name, value in state.items()}
+    for name in sorted(own.keys() | given.keys()):
+        if own.get(name) != given.get(name):
+            raise RunFolderError(
+                f"the weights in {where} are of another model: {name} is {given.get(name, 'missing')} there, "
+                f"{own.get(name, 'missing')} in {type(model).__name__}.",
+                "Use the model and the options that they were trained with.",
+            )
+    model.load_state_dict(state)
 
 
 def _save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:

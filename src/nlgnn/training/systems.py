@@ -126,11 +126,12 @@ def default_preset(graph_name: str) -> str:
     return "released" if graph_name in PUBLISHED else "paper" if graph_name in CATALOG else "robust"
 
 
-def configure(name: str, graph: Graph, preset: str | None = None, **options: Any) -> tuple[partial[nn.Module], Recipe]:
-    """A named system for a graph: what makes a fresh model, and how to train it.
+def resolve(
+    name: str, graph_name: str, preset: str | None, options: Mapping[str, Any]
+) -> tuple[dict[str, Any], Recipe]:
+    """The keyword arguments of a system's class, and its recipe. A bad option speaks here, before any graph is read.
 
-    Later sources win: the system's defaults, the preset, the dataset's published settings, then `options`, which may
-    be any field of `Recipe` and any keyword argument of the model (`hidden` stands for `hidden_channels`).
+    Later sources win: the system's defaults, the preset, the dataset's published settings, then `options`.
     """
     from nlgnn.training.options import keyword_of, model_options
     from nlgnn.training.recipe import Recipe
@@ -143,11 +144,26 @@ def configure(name: str, graph: Graph, preset: str | None = None, **options: Any
     for option in options:
         if option not in known:
             raise OptionError(f"{system.name} has no option {option!r}.", nearest(option, sorted(known)))
-    preset = default_preset(graph.name) if preset is None else preset
-    bundles = {**system.defaults, **PRESETS[preset], **PUBLISHED.get(graph.name, {})}
-    chosen = {name: value for name, value in bundles.items() if name in known} | options
-    recipe = Recipe.of(**{name: value for name, value in chosen.items() if name in for_recipe})
-    for_module = {keyword_of(name): for_model[name].check(value) for name, value in chosen.items() if name in for_model}
-    factory = partial(system.load(), in_channels=graph.num_features, out_channels=graph.num_classes, **for_module)
-    factory()  # a bad option speaks now, not after a long preparation
-    return factory, recipe
+    bundles = {**system.defaults, **PRESETS[preset or default_preset(graph_name)], **PUBLISHED.get(graph_name, {})}
+    chosen = {option: value for option, value in bundles.items() if option in known} | dict(options)
+    recipe = Recipe.of(**{option: value for option, value in chosen.items() if option in for_recipe})
+    arguments = {
+        keyword_of(option): for_model[option].check(chosen[option]) for option in for_model if option in chosen
+    }
+    system.load()(in_channels=1, out_channels=arguments.get("embedding_channels") or 2, **arguments)
+    return arguments, recipe
+
+
+def configure(name: str, graph: Graph, preset: str | None = None, **options: Any) -> tuple[partial[nn.Module], Recipe]:
+    """A named system for a graph: what makes a fresh model, and how to train it.
+
+    Args:
+        name: one of `nlgnn models`.
+        graph: gives the number of features and classes; where its name is known, published settings too.
+        preset: paper, released or robust; by default the one that suits the graph.
+        options: any field of `Recipe`, and any keyword argument of the model, with `hidden` for `hidden_channels` and
+            `embedding` for `embedding_channels`.
+    """
+    arguments, recipe = resolve(name, graph.name, preset, options)
+    model_class = get_system(name).load()
+    return partial(model_class, in_channels=graph.num_features, out_channels=graph.num_classes, **arguments), recipe

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ def read_ogb(path: Path, *, name: str, directed: bool, split: str = "time") -> G
             )
         parts = {part: read_integers(root / "split" / split / f"{part}.csv.gz")[:, 0] for part in PARTS}
         return Graph(
-            x=read_table(root / "raw" / "node-feat.csv.gz").astype(np.float32),
+            x=read_table(root / "raw" / "node-feat.csv.gz", np.float32),
             edge_index=read_integers(root / "raw" / "edge.csv.gz").T,
             y=y,
             directed=directed,
@@ -59,21 +60,26 @@ def find_root(folder: Folder) -> Folder:
     raise DataError("there is no folder 'raw' inside.", "Give OGB's archive, or the folder that holds raw and split.")
 
 
-def read_table(file: Folder) -> NDArray[np.generic]:
+def read_table(file: Folder, dtype: type[np.float32] | type[np.int64]) -> NDArray[Any]:
+    """All columns of one type, said beforehand: guessed from the first rows, it might not fit later ones."""
+    import pyarrow
     from pyarrow import csv
 
     if not file.exists():
         raise DataError(f"{file.name} is missing.", "Replace it by a fresh copy.")
-    options = csv.ReadOptions(autogenerate_column_names=True)
     try:
-        table = csv.read_csv(io.BytesIO(gzip.decompress(file.read_bytes())), read_options=options)
+        text = gzip.decompress(file.read_bytes())
+        names = [str(column) for column in range(text.split(b"\n", 1)[0].count(b",") + 1)]
+        types = dict.fromkeys(names, pyarrow.from_numpy_dtype(dtype))
+        table = csv.read_csv(
+            io.BytesIO(text),
+            read_options=csv.ReadOptions(column_names=names, use_threads=False),  # threads cannot say which row is bad
+            convert_options=csv.ConvertOptions(column_types=types, null_values=[]),
+        )
         return np.column_stack([column.to_numpy() for column in table.columns])
     except Exception as error:  # as in `reading`, to name the member of the archive as well
         raise DataError(f"{file.name}: {error}", "Replace it by a fresh copy.") from error
 
 
 def read_integers(file: Folder) -> NDArray[np.int64]:
-    table = read_table(file)
-    if table.dtype.kind not in "iu":
-        raise DataError(f"{file.name} holds something other than whole numbers.", "Replace it by a fresh copy.")
-    return table.astype(np.int64)
+    return read_table(file, np.int64)

@@ -62,7 +62,7 @@ DATASETS = (
         citation=f"Leskovec, Kleinberg, Faloutsos, Graphs over Time, KDD 2005; files: {PROJECT}",
         quirks=(
             "Classes are the years of granting, cut at their quintiles, so that class sizes are only about equal.",
-            "The publishers count 13975788 directed citations.",
+            "There are about 14 million directed citations.",
             "No copy was at hand when this was written: sizes are the authors', and there is no checksum.",
         ),
         protocols=("linkx",),

@@ -1,0 +1,33 @@
+from .analysis import reconnected_homophily as reconnected_homophily
+from .analysis import sorted_sequence as sorted_sequence
+from .datasets import load_graph as load_graph
+from .datasets import planted_order_graph as planted_order_graph
+from .errors import NlgnnError as NlgnnError
+from .graph import Graph as Graph
+from .graph import Split as Split
+from .graph import audit as audit
+from .graph import from_networkx as from_networkx
+from .graph import from_pyg as from_pyg
+from .graph import from_scipy as from_scipy
+from .graph import homophily_table as homophily_table
+from .graph import make_splits as make_splits
+from .graph import node_homophily as node_homophily
+from .graph import to_networkx as to_networkx
+from .graph import to_pyg as to_pyg
+from .graph import to_scipy as to_scipy
+from .nn import GAT as GAT
+from .nn import GCN as GCN
+from .nn import MLP as MLP
+from .nn import NLGAT as NLGAT
+from .nn import NLGCN as NLGCN
+from .nn import NLMLP as NLMLP
+from .nn import GlobalAttention as GlobalAttention
+from .nn import NonLocal as NonLocal
+from .nn import NonLocalAggregation as NonLocalAggregation
+from .training import Recipe as Recipe
+from .training import Run as Run
+from .training import RunFolder as RunFolder
+from .training import configure as configure
+from .training import fit as fit
+
+__version__: str

@@ -1,0 +1,131 @@
+"""The command line: parse, call, render. Everything that takes time to import is imported inside the commands."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from nlgnn import __version__
+from nlgnn.errors import NlgnnError
+
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+DatasetName = Annotated[str | None, typer.Argument(help="Show this one in full.", show_default=False)]
+AllowUnverified = Annotated[
+    bool, typer.Option("--allow-unverified", help="Also take files whose checksum is not known; their hash is printed.")
+]
+
+
+def datasets(name: DatasetName = None) -> None:
+    """List the named graphs, or show one with its quirks and citation."""
+    from nlgnn.render import dataset_page, dataset_table
+
+    console.print(dataset_page(name) if name else dataset_table())
+
+
+def models(name: DatasetName = None) -> None:
+    """List the models, or show one with its options, presets and source."""
+    from nlgnn.render import model_page, model_table
+
+    console.print(model_page(name) if name else model_table())
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs"),
+    picture: Annotated[
+        Path | None, typer.Option(help="Also draw the sorted sequence into this .svg or .png file.")
+    ] = None,
+) -> None:
+    """Train on the graph that ships with the package, beside the controls, and show what came out."""
+    from nlgnn.experiments.demo import run_demo
+    from nlgnn.render import demo_page
+
+    result = run_demo(out, tell=errors.print)
+    console.print(demo_page(result))
+    if picture is not None:
+        from nlgnn.report.figures import save_chart, sequence_chart
+
+        save_chart(sequence_chart(result.graph, result.sequences), picture)
+        console.print(f"picture: {picture}", soft_wrap=True)
+
+
+def reproduce(
+    out: Annotated[Path, typer.Option(help="Where each cell's JSON file is kept.")] = Path("results/published"),
+    table_only: Annotated[bool, typer.Option("--table", help="Measure nothing: print the cells at hand.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+) -> None:
+    """Repeat the cells that the authors published settings for. Cells measured before are kept."""
+    from nlgnn.experiments import reproduce as experiment
+    from nlgnn.render import rows_table
+
+    cells = [] if table_only else experiment.published_cells()
+    for number, (cell, result) in enumerate(experiment.run_cells(cells, out), start=1):
+        what = f"{cell.dataset}, {cell.variant.label}"
+        errors.print(f"cell {number} of {len(cells)}: {what}, {result['seconds']} s", soft_wrap=True)
+    rows = experiment.published_table(out)
+    if markdown:
+        sys.stdout.write(experiment.markdown(rows))
+    else:
+        console.print(rows_table(rows, experiment.CAPTION))
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        console.print(f"nlgnn {__version__}")
+        raise typer.Exit
+
+
+def top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+) -> None:
+    """Node classification on graphs whose neighbours disagree."""
+
+
+def build_app(arguments: list[str]) -> typer.Typer:
+    """All commands. The many flags of `train` are read off the models, which needs torch, so only if it is called."""
+    app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback()(top)
+    if "train" in arguments:
+        from nlgnn.train_command import train_command
+
+        app.command("train")(train_command())
+    else:
+        app.command("train", help="Train a model on a graph: nlgnn train texas --model nlmlp")(lambda: None)
+    for command in (demo, datasets, models, reproduce):
+        app.command()(command)
+    return app
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command. A user's mistake is two lines and exit code 2; Ctrl-C is exit code 130."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in arguments  # anywhere, also behind the command
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        build_app(arguments)(arguments)
+    except NlgnnError as error:
+        if debug:
+            raise
+        errors.print(f"[red]error:[/] {_escape(error.what)}", soft_wrap=True)
+        if error.how:
+            errors.print(_escape(error.how), soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+
+
+def _escape(text: Any) -> str:
+    from rich.markup import escape
+
+    return escape(str(text))

@@ -1,0 +1,88 @@
+"""A non-local result is never shown alone: beside it stand its local part, kernel 1 and a random order."""
+
+from __future__ import annotations
+
+from statistics import fmean, stdev
+from typing import Any, NamedTuple
+
+from nlgnn.training.options import model_options
+from nlgnn.training.recipe import Recipe
+from nlgnn.training.run import Run
+from nlgnn.training.systems import get_system
+
+CONTROLS: dict[str, dict[str, Any]] = {"kernel 1": {"kernel_size": 1}, "random order": {"order": "random"}}
+
+
+class Variant(NamedTuple):
+    """A system with options; `control` names what was changed to make it a control."""
+
+    system: str
+    options: dict[str, Any]
+    control: str | None = None
+
+    @property
+    def label(self) -> str:
+        return f"{self.system}, {self.control}" if self.control else self.system
+
+    @property
+    def slug(self) -> str:
+        return self.label.replace(", ", "-").replace(" ", "-")
+
+
+def with_controls(system: str, options: dict[str, Any]) -> list[Variant]:
+    """A system, then its local part and the two controls, where it is a non-local one."""
+    name = get_system(system).name
+    variants = [Variant(name, options)]
+    local = get_system(system).local
+    if local is not None:
+        known = set(model_options(get_system(local))) | set(Recipe.model_fields)
+        variants.append(Variant(local, {key: value for key, value in options.items() if key in known}))
+        variants += [Variant(name, {**options, **changed}, control) for control, changed in CONTROLS.items()]
+    return variants
+
+
+class Spread(NamedTuple):
+    """Mean and sample standard deviation over runs; one run has no spread."""
+
+    mean: float
+    std: float | None
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f}" if self.std is None else f"{self.mean:.1f} ± {self.std:.1f}"
+
+
+def spread(values: list[float]) -> Spread | None:
+    if not values:
+        return None
+    return Spread(fmean(values), stdev(values) if len(values) > 1 else None)
+
+
+class Row(NamedTuple):
+    """A line of a result table."""
+
+    label: str
+    val: Spread | None
+    test: Spread | None
+    ms_per_epoch: float
+    runs: int
+    failures: list[str]
+
+
+def row(label: str, runs: list[Run], metric: str) -> Row:
+    good = [run for run in runs if run.failure is None]
+    return Row(
+        label,
+        spread([run.val[metric] for run in good]),
+        spread([run.test[metric] for run in good if run.test]),
+        fmean(run.ms_per_epoch for run in good),
+        len(good),
+        [run.failure for run in runs if run.failure is not None],
+    )
+
+
+def paired_difference(one: list[float | None], other: list[float | None]) -> Spread | None:
+    """Mean difference over the same splits and seeds, and its standard error."""
+    differences = [a - b for a, b in zip(one, other, strict=True) if a is not None and b is not None]
+    if len(differences) < 2:
+        return None
+    return Spread(fmean(differences), stdev(differences) / len(differences) ** 0.5)

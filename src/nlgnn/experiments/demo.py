@@ -1,0 +1,71 @@
+"""The demonstration: NLGCN and its controls on the graph that ships with the package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nlgnn.analysis import SortedSequence, kernel_sizes, reconnected_homophily, sorted_sequence
+from nlgnn.datasets import load_graph
+from nlgnn.experiments.compare import with_controls
+from nlgnn.graph.graph import Graph
+from nlgnn.nn.nonlocal_ import NonLocal
+from nlgnn.training.run import Run
+from nlgnn.training.train import Plan, Trained, train
+
+GRAPH, MODEL = "mushroom-body", "nlgcn"
+
+
+class DemoResult(NamedTuple):
+    """What the demonstration shows; the sequences are those of the first run."""
+
+    graph: Graph
+    trained: list[tuple[str, Trained]]
+    sequences: dict[str, SortedSequence]
+    kernels: list[int]
+
+    def strips(self) -> dict[str, tuple[NDArray[np.int64], float]]:
+        """Labels along each order, and the share of its neighbours there that a node agrees with."""
+        return {
+            title: (sequence.labels, reconnected_homophily(sequence.nodes, self.graph.y, self.kernels))
+            for title, sequence in self.sequences.items()
+        }
+
+
+def run_demo(out: Path, tell: Callable[[str], None] = lambda _: None) -> DemoResult:
+    graph = load_graph(GRAPH)
+    now = f"{datetime.now():%Y%m%d-%H%M%S}"
+    trained = []
+    for variant in with_controls(MODEL, {}):
+        tell(f"training {variant.label} on {graph.name}")
+        plan = Plan(graph.name, variant.system, options=variant.options)
+        trained.append((variant.label, train(plan, graph, out / f"{now}-{graph.name}-{variant.slug}")))
+    main = trained[0][1]
+    first = next(run for run in main.runs if run.failure is None)
+    return DemoResult(graph, trained, sequences(main, graph, first), kernel_sizes(_model(main)))
+
+
+def sequences(trained: Trained, graph: Graph, run: Run) -> dict[str, SortedSequence]:
+    """The order of one run before training and at its chosen epoch."""
+    scaled = graph.scale_features(trained.recipe.features)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.seed)
+        before = _model(trained)
+    after = _model(trained)
+    after.load_state_dict(run.state)
+    return {
+        "before training": sorted_sequence(before, scaled),
+        f"after {run.chosen_epoch} epochs": sorted_sequence(after, scaled),
+    }
+
+
+def _model(trained: Trained) -> NonLocal:
+    model = trained.factory()
+    assert isinstance(model, NonLocal)
+    return model

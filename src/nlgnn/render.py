@@ -1,0 +1,203 @@
+"""Rows into tables for the console. Nothing is computed here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from nlgnn.experiments.demo import DemoResult
+    from nlgnn.training.train import Trained
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart.
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+
+
+def table_of(headers: list[str], rows: list[list[str]], numbers_from: int = 1, **options: Any) -> Table:
+    """A table whose columns hold text before `numbers_from` and numbers after."""
+    table = Table(box=None, pad_edge=False, header_style="bold", **options)
+    for position, header in enumerate(headers):
+        table.add_column(header, justify="right" if position >= numbers_from else "left")
+    table.columns[0].no_wrap = True
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))  # as Text, since brackets would be read as markup
+    return table
+
+
+def rows_table(rows: list[dict[str, str]], caption: str) -> RenderableType:
+    return Group(table_of(list(rows[0]), [list(row.values()) for row in rows], numbers_from=2), Text(caption, "dim"))
+
+
+def dataset_table() -> RenderableType:
+    from nlgnn.datasets import CATALOG, is_present
+
+    rows = []
+    for dataset in CATALOG.values():
+        known = dataset.statistics
+        homophily = "" if known.homophily is None else f"{known.homophily:.3f}"
+        counts = [f"{value:,}" if value is not None else "" for value in (known.nodes, known.edges, known.features)]
+        files = "here" if is_present(dataset.name) else "fetch"
+        licence = dataset.licence.partition(";")[0]
+        rows.append([dataset.name, *counts, str(known.classes), homophily, files, licence])
+    headers = ["name", "nodes", "edges", "features", "classes", "H(G)", "files", "licence"]
+    table = table_of(headers, rows, padding=(0, 1, 0, 0))
+    for column in table.columns[-2:]:
+        column.justify, column.no_wrap = "left", True
+    caption = (
+        "fetch: would be downloaded. Edges are distinct, undirected, without\n"
+        "loops. H(G): mean share of a node's neighbours with its label; empty: never measured.\n"
+        "`nlgnn datasets NAME` shows one in full."
+    )
+    return Group(table, Text(caption, "dim"))
+
+
+def dataset_page(name: str) -> RenderableType:
+    from nlgnn.datasets import describe, is_present
+
+    dataset = describe(name)
+    known = dataset.statistics
+    facts = {
+        "nodes": f"{known.nodes:,}",
+        "edges": "" if known.edges is None else f"{known.edges:,} undirected",
+        "features": f"{known.features:,}",
+        "classes": str(known.classes),
+        "H(G)": "" if known.homophily is None else f"{known.homophily:.3f}",
+        "direction": "edges have one" if dataset.directed else "edges have none",
+        "splits": ", ".join(["random-60", "random-10", *dataset.protocols]) + f" (default {dataset.default_protocol})",
+        "metric": dataset.metric,
+        "files": "here" if is_present(dataset.name) else "would be downloaded",
+        "licence": dataset.licence,
+        "citation": dataset.citation,
+    }
+    facts |= {"quirk": "\n".join(f"• {quirk}" for quirk in dataset.quirks)} if dataset.quirks else {}
+    facts |= {"address": "\n".join(file.url for file in dataset.files[:2])} if dataset.files else {}
+    return _page(dataset.name, facts)
+
+
+def model_table() -> RenderableType:
+    from nlgnn.training.systems import SYSTEMS
+
+    rows = [[system.name, system.summary, system.source] for system in SYSTEMS.values()]
+    return Group(
+        table_of(["name", "what it does", "source"], rows, numbers_from=3),
+        Text("`nlgnn models NAME` shows one with its options.", "dim"),
+    )
+
+
+def model_page(name: str) -> RenderableType:
+    from nlgnn.training.options import model_options
+    from nlgnn.training.systems import PRESETS, get_system
+
+    system = get_system(name)
+    options = model_options(system)
+    rows = [
+        [f"--{option.name.replace('_', '-')}", _shown(system.defaults.get(option.name, option.default)), option.help]
+        for option in options.values()
+    ]
+    presets = {
+        preset: ", ".join(f"{key}={value}" for key, value in bundle.items()) or "the modules as they are"
+        for preset, bundle in PRESETS.items()
+    }
+    facts = {
+        "what it does": system.summary,
+        "source": system.source,
+        "local part": system.local or "",
+        "search space": "\n".join(
+            f"{key}: {', '.join(map(str, values))}" for key, values in system.search_space.items()
+        ),
+        **{f"preset {preset}": text for preset, text in presets.items()},
+    }
+    table = table_of(["option", "default", "meaning"], rows, numbers_from=3)
+    return Group(_page(system.name, {key: value for key, value in facts.items() if value}), Text(), table)
+
+
+def result_table(trained: list[tuple[str, Trained]]) -> RenderableType:
+    """Validation and test figures of each system, with the protocol that they were got by."""
+    from nlgnn.experiments.compare import paired_difference, row
+
+    metric = trained[0][1].recipe.metric
+    rows = []
+    for label, result in trained:
+        line = row(label, result.runs, metric)
+        difference = ""
+        if result is not trained[0][1]:
+            figures = [[run.test.get(metric) for run in runs] for runs in (trained[0][1].runs, result.runs)]
+            paired = paired_difference(*figures)
+            difference = f"{paired.mean:+.1f} ({paired.std:.1f})" if paired else ""
+        cells = [label, str(line.val), str(line.test or "–")]
+        rows.append([*cells, *([difference] if len(trained) > 1 else []), f"{line.ms_per_epoch:.1f}"])
+    headers = ["system", f"validation {metric} %", f"test {metric} %"]
+    headers += [f"{trained[0][0]} minus it (se)"] if len(trained) > 1 else []
+    return Group(table_of([*headers, "ms/epoch"], rows), Text(_protocol(trained[0][1]), "dim"))
+
+
+def _protocol(result: Trained) -> str:
+    recipe, runs = result.recipe, result.runs
+    splits = len({run.split for run in runs})
+    chosen = {
+        "first-best": f"the first epoch with the best validation {recipe.metric}",
+        "last-best": f"the last epoch with the best validation {recipe.metric}",
+        "lowest-loss": "the epoch with the lowest validation loss",
+    }[recipe.selection]
+    return (
+        f"Graph {result.plan.graph}. Mean ± sample standard deviation over {_count(len(runs), 'run')} on "
+        f"{_count(splits, 'split')}, "
+        f"protocol {result.plan.protocol}, preset {result.folder.config['preset']}; figures of {chosen}. "
+        f"ms/epoch: training step and evaluation."
+    )
+
+
+def demo_page(result: DemoResult) -> RenderableType:
+    from nlgnn.graph.homophily import chance_homophily, node_homophily
+
+    graph = result.graph
+    strips = [
+        Group(Text(f"{title} (H of neighbours along it: {agreement:.2f})"), strip(labels.tolist()))
+        for title, (labels, agreement) in result.strips().items()
+    ]
+    legend = Text("  ").join(
+        Text(f"█ {name}", PALETTE[label % len(PALETTE)]) for label, name in enumerate(graph.class_names)
+    )
+    facts = (
+        f"H(G) = {node_homophily(graph):.2f} along the edges, {chance_homophily(graph):.2f} for a random order. "
+        "All nodes and all labels are shown, also those trained on: a picture, not a score."
+    )
+    folders = Text("".join(f"run folder: {trained.folder.path}\n" for _, trained in result.trained).rstrip())
+    return Group(
+        Text("\nThe nodes in the order that the model sorts them into, coloured by class:"),
+        legend,
+        *strips,
+        Text(facts, "dim"),
+        Text(),
+        result_table(result.trained),
+        folders,
+    )
+
+
+def strip(labels: list[int]) -> Text:
+    """A coloured block a node; nodes of unknown label are blank."""
+    text = Text()
+    for label in labels:
+        text.append("█" if label >= 0 else " ", PALETTE[label % len(PALETTE)])
+    return text
+
+
+def _page(title: str, facts: dict[str, str]) -> RenderableType:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("name", title)
+    for key, value in facts.items():
+        table.add_row(key, Text(value))
+    return table
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

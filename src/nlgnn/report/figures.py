@@ -1,0 +1,63 @@
+"""Figures: a pure function makes the rows, a thin one draws them (Altair, no network)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from nlgnn.analysis import SortedSequence
+from nlgnn.errors import NlgnnError
+from nlgnn.graph.graph import Graph
+from nlgnn.render import PALETTE
+
+
+def sequence_rows(graph: Graph, sequences: dict[str, SortedSequence]) -> list[dict[str, Any]]:
+    """A row a node and order: its position there, and its class."""
+    return [
+        {
+            "order": title,
+            "position": position,
+            "end": position + 1,
+            "class": graph.class_names[label] if label >= 0 else "unknown",
+        }
+        for title, sequence in sequences.items()
+        for position, label in enumerate(sequence.labels)
+    ]
+
+
+def sequence_chart(graph: Graph, sequences: dict[str, SortedSequence]) -> Any:
+    """All nodes along each order, coloured by class (figure 2c of the paper)."""
+    altair = _import_altair()
+    names = list(graph.class_names)
+    colours = [PALETTE[label % len(PALETTE)] for label in range(len(names))]
+    return (
+        altair.Chart(altair.Data(values=sequence_rows(graph, sequences)), width=800, height=46)
+        .mark_rect()
+        .encode(
+            x=altair.X("position:Q", scale=altair.Scale(domain=[0, graph.num_nodes], nice=False), title=None),
+            x2="end:Q",
+            color=altair.Color("class:N", scale=altair.Scale(domain=names, range=colours), sort=names),
+            row=altair.Row(
+                "order:N", sort=list(sequences), title=None, header=altair.Header(labelAngle=0, labelAlign="left")
+            ),
+        )
+        .properties(title=f"{graph.name}: all nodes, sorted by the learned score")
+        .configure_view(stroke=None)
+        .configure_axis(grid=False)
+    )
+
+
+def save_chart(chart: Any, path: Path) -> None:
+    try:
+        chart.save(str(path))
+    except (OSError, ValueError) as error:
+        raise NlgnnError(f"{path} cannot be drawn: {error}.", "Name a file that ends in .svg or .png.") from None
+
+
+def _import_altair() -> Any:
+    try:
+        import altair
+        import vl_convert  # noqa: F401
+    except ImportError:
+        raise NlgnnError("pictures need altair and vl-convert.", "Install them: pip install nlgnn[pictures]") from None
+    return altair

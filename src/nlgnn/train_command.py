@@ -1,0 +1,183 @@
+"""`nlgnn train`: its flags are made from the fields of Recipe and the keyword arguments of the models."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+
+from nlgnn.cli import AllowUnverified, console, errors
+from nlgnn.datasets import describe, load_graph
+from nlgnn.errors import NlgnnError, OptionError, nearest
+from nlgnn.experiments.compare import with_controls
+from nlgnn.render import result_table
+from nlgnn.training.options import all_model_options
+from nlgnn.training.recipe import Recipe
+from nlgnn.training.run import RunFolder
+from nlgnn.training.systems import PRESETS, resolve
+from nlgnn.training.train import Plan, Trained, read_plan, resume, train
+
+# What a TOML file may set beside the options of models and recipes.
+PLAN_KEYS = ("graph", "model", "splits", "runs", "preset", "controls", "out")
+
+
+def train_graph(
+    graph: Annotated[
+        str | None, typer.Argument(help="A named graph: see `nlgnn datasets`.", show_default=False)
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="See `nlgnn models`.", show_default="nlgcn")] = None,
+    splits: Annotated[
+        str | None,
+        typer.Option(help="random-60, random-10, or a protocol of the graph.", show_default="the graph's own"),
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option(help="Training runs, one a split.", show_default="10, or all fixed splits")
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{', '.join(PRESETS)}.",
+            show_default="released where settings are published, paper on other named graphs, else robust",
+        ),
+    ] = None,
+    controls: Annotated[
+        bool | None, typer.Option("--controls", help="Also train the local part, kernel 1 and a random order.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run folder.", show_default="runs/<time>-<graph>-<model>")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with an interrupted run folder.", show_default=False)
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file with any of these options; flags win over it.", show_default=False)
+    ] = None,
+    allow_unverified: AllowUnverified = False,
+    **options: Any,
+) -> None:
+    """Train a model on every split of a graph."""
+    options = {name: value for name, value in options.items() if value is not None}
+    if resume is not None:
+        _resume(resume, graph, model, [*options, *(["preset"] if preset else []), *(["splits"] if splits else [])])
+        return
+    plan_given: dict[str, Any] = {"graph": graph, "model": model, "splits": splits, "runs": runs, "preset": preset}
+    plan_given |= {"controls": controls, "out": out}
+    given = _read_config(config) | {name: value for name, value in plan_given.items() if value is not None} | options
+    settings = {name: given.pop(name, None) for name in PLAN_KEYS}
+    if settings["graph"] is None:
+        raise OptionError(
+            "no graph is named.", "Name one: nlgnn train texas --model nlmlp. `nlgnn datasets` lists them."
+        )
+    dataset = describe(settings["graph"])
+    given.setdefault("metric", dataset.metric)
+    protocol = settings["splits"] or dataset.default_protocol
+    variants = with_controls(settings["model"] or "nlgcn", given)
+    variants = variants if settings["controls"] else variants[:1]
+    for variant in variants:
+        resolve(variant.system, dataset.name, settings["preset"], variant.options)  # before anything is downloaded
+    loaded = load_graph(dataset.name, allow_unverified=allow_unverified)
+    trained: list[tuple[str, Trained]] = []
+    for variant in variants:
+        plan = Plan(dataset.name, variant.system, protocol, settings["runs"], settings["preset"], variant.options)
+        path = _folder(settings["out"], dataset.name, variant.slug, first=variant is variants[0])
+        trained.append((variant.label, _guarded(path, lambda: train(plan, loaded, path))))  # noqa: B023
+    _show(trained)
+    if len(trained) == 1 and len(with_controls(variants[0].system, given)) > 1:
+        console.print("Does the order matter? --controls trains the local part, kernel 1 and a random order beside it.")
+
+
+def _resume(path: Path, graph: str | None, model: str | None, changed: list[str]) -> None:
+    folder = RunFolder.open(path)
+    plan = read_plan(folder)
+    for what, asked, there in (("graph", graph, plan.graph), ("model", model, plan.model)):
+        if asked is not None and asked != there:
+            raise OptionError(
+                f"{path} holds the {what} {there!r}, not {asked!r}.", "Leave it out: it is in the folder."
+            )
+    if changed:
+        raise OptionError(
+            f"--{changed[0].replace('_', '-')} cannot change while resuming {path}.", "Train into a new folder instead."
+        )
+    loaded = load_graph(plan.graph, allow_unverified=True)  # the folder knows its fingerprint
+    _show([(plan.model, _guarded(path, lambda: resume(folder, loaded)))])
+
+
+def _guarded(path: Path, work: Callable[[], Trained]) -> Trained:
+    """Say how to go on when training is interrupted."""
+    try:
+        return work()
+    except KeyboardInterrupt:
+        errors.print(f"\ninterrupted. Go on with: nlgnn train --resume {path}", soft_wrap=True)
+        raise
+
+
+def _show(trained: list[tuple[str, Trained]]) -> None:
+    console.print(result_table(trained))
+    for _, result in trained:
+        for run in result.runs:
+            if run.failure:
+                errors.print(f"left out of the figures: {run.failure}", soft_wrap=True)
+        console.print(f"run folder: {result.folder.path}", soft_wrap=True)
+
+
+def _folder(out: str | Path | None, graph: str, slug: str, first: bool) -> Path:
+    if out is not None:
+        return Path(out) if first else Path(out).with_name(f"{Path(out).name}-{slug}")
+    return Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{graph}-{slug}"
+
+
+def _read_config(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        given = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise NlgnnError(f"{path} cannot be read as TOML: {error}.", "Give lines such as: lr = 0.05") from None
+    known = config_keys()
+    for key in given:
+        if key not in known:
+            raise OptionError(f"{path}: unknown key {key!r}.", nearest(key, known))
+    return given
+
+
+def config_keys() -> list[str]:
+    return [*PLAN_KEYS, *Recipe.model_fields, *all_model_options()]
+
+
+def train_command() -> Callable[..., None]:
+    """`train_graph` with a flag for every option in place of `**options`."""
+    parameters = dict(inspect.signature(train_graph, eval_str=True).parameters)
+    del parameters["options"]
+    flags = {
+        name: (field.annotation, field.default, field.description or "", "Training")
+        for name, field in Recipe.model_fields.items()
+    }
+    flags |= {name: (option.type, option.default, option.help, "Model") for name, option in all_model_options().items()}
+    for name, (annotation, default, words, panel) in flags.items():
+        shown = False if default is None else str(default)
+        option = typer.Option(help=words, show_default=shown, rich_help_panel=panel)
+        parameters[name] = inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[_flag_type(annotation), option]
+        )
+
+    def command(**given: Any) -> None:
+        train_graph(**given)
+
+    command.__doc__ = train_graph.__doc__
+    command.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+    command.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
+    return command
+
+
+def _flag_type(annotation: Any) -> Any:
+    """What a flag parses: one plain type or choice, or None when it is not given. Mixtures are checked later."""
+    members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    members = tuple(member for member in members if member is not NoneType)
+    simple = len(members) == 1 and (members[0] in (int, float, bool, str) or get_origin(members[0]) is Literal)
+    return (members[0] if simple else str) | None

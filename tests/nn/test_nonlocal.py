@@ -1,0 +1,210 @@
+"""NonLocal and its three named forms, whole: logits, losses, options."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from nn_samples import assert_same, noise, random_edges, randomise, seeds
+from torch.nn import functional as F
+from torch_geometric import nn as pyg
+
+from nlgnn.errors import OptionError
+from nlgnn.graph.graph import Graph
+from nlgnn.nn import NLGAT, NLGCN, NLMLP, NonLocal, reference
+from nlgnn.nn.nonlocal_ import NonLocalOutput
+
+MODELS = [NLMLP, NLGCN, NLGAT]
+ROBUST = {"score_bias": True, "standardise_score": True, "zero_init": True, "head": "residual", "local_loss": 0.5}
+TABLE = Graph(np.eye(4), np.array([[0, 1], [1, 2]]), np.array([0, 1, 0, 1]))
+
+
+def parts_by_reference(model, x, edges):
+    """z and zhat."""
+    layers = [(layer.weight, layer.bias) for layer in model.local.layers]
+    pairs = [(int(u), int(v)) for u, v in edges.t()]
+    z = reference.mlp(x, layers) if isinstance(model, NLMLP) else reference.gcn(x, pairs, layers)
+    score, first, _, _, second = model.aggregation.score, *model.aggregation.convs
+    a = reference.scores(z, score.weight[0], 0.0 if score.bias is None else score.bias)
+    factors = reference.standardised(a) if model.aggregation.standardise_score else a
+    kernels = [(first.weight, first.bias), (second.weight, second.bias)]
+    return z, reference.aggregate(z, factors, reference.order(a), kernels)
+
+
+@pytest.mark.parametrize("model_class", [NLMLP, NLGCN])
+@given(seed=seeds, score_bias=st.booleans(), width=st.integers(1, 4))
+def test_the_papers_form_equals_the_reference(model_class, seed, score_bias, width):
+    model = randomise(model_class(3, 4, 2, embedding_channels=width, score_bias=score_bias), seed)
+    x, edges = noise(7, 3, seed=seed), random_edges(7, 9, seed)
+    expected = reference.concat_head(*parts_by_reference(model, x, edges), model.head.weight.t(), model.head.bias)
+    assert_same(model(x, edges), expected, [x, *model.parameters()], tolerance=1e-8)
+
+
+@pytest.mark.parametrize("model_class", [NLMLP, NLGCN])
+@given(seed=seeds)
+def test_the_robust_form_equals_the_reference(model_class, seed):
+    model = randomise(model_class(3, 4, 2, **ROBUST), seed)  # randomised: zero_init would hide the convolutions
+    x, edges = noise(7, 3, seed=seed), random_edges(7, 9, seed)
+    z, zhat = parts_by_reference(model, x, edges)
+    expected = reference.residual_head(z, zhat, model.head.weight.t())
+    assert_same(model.eval()(x, edges), expected, [x, *model.parameters()], tolerance=1e-8)
+
+    y, mask = torch.tensor([0, 1, 1, 0, 1, 0, 0]), torch.tensor([1, 1, 0, 1, 0, 0, 1], dtype=torch.bool)
+    expected_loss = 0.5 * F.cross_entropy(expected[mask], y[mask]) + 0.5 * F.cross_entropy(z[mask], y[mask])
+    loss = model.loss(model.train()(x, edges), y, mask)
+    assert_same(loss, expected_loss, list(model.parameters()), tolerance=1e-8)
+
+
+@pytest.mark.parametrize("model_class", MODELS)
+@given(seed=seeds)
+def test_relabelling_nodes_permutes_the_logits(model_class, seed):
+    """Property 1, as long as no two scores tie, as those of twins with the same neighbours do."""
+    model, x, edges = randomise(model_class(3, 4, 2)), noise(8, 3, seed=seed), random_edges(8, 12, seed)
+    scores, _ = model.aggregation.sort_order(model.local(x, edges))
+    assume(scores.sort().values.diff().min() > 1e-9)
+    new_to_old = torch.randperm(8, generator=torch.Generator().manual_seed(seed))
+    old_to_new = new_to_old.argsort()
+    torch.testing.assert_close(model(x[new_to_old], old_to_new[edges]), model(x, edges)[new_to_old])
+
+
+@pytest.mark.parametrize("kernel_size", [1, 3])
+def test_kernel_1_looks_at_a_nodes_own_embedding_only(kernel_size):
+    """Property 3: derivatives of v's logits with respect to other nodes' features are zero, for kernel 1 alone."""
+    model, x = randomise(NLMLP(3, 4, 2, kernel_size=kernel_size)), noise(6, 3).detach()
+    influence = torch.autograd.functional.jacobian(model, x).abs().sum((1, 3))  # [6, 6]
+    others = influence - influence.diag().diag()
+    assert (others.max() == 0) == (kernel_size == 1)
+    assert influence.diag().min() > 0
+
+
+def test_gradients_reach_every_parameter():
+    """Property 6, and that nothing is detached on the way."""
+    model = randomise(NLMLP(3, 4, 2))
+    model(noise(9, 3)).square().sum().backward()
+    assert all(parameter.grad.any() for parameter in model.parameters())
+
+
+def test_zero_embeddings_give_equal_logits_inside():
+    """Property 8."""
+    model = randomise(NLMLP(3, 4, 2))
+    for parameter in model.local.parameters():
+        torch.nn.init.zeros_(parameter)
+    torch.nn.init.ones_(model.aggregation.convs[0].bias)  # else ReLU may leave nothing that the ends could lack
+    logits = model(noise(12, 3))
+    torch.testing.assert_close(logits[4:-4], logits[4:5].expand(4, -1))
+    assert not torch.allclose(logits[0], logits[4])
+
+
+def test_graphs_in_a_batch_stay_apart():
+    model, x, batch = randomise(NLMLP(3, 4, 2)), noise(7, 3), torch.tensor([1, 0, 0, 1, 0, 0, 1])
+    together = model(x, None, batch)
+    for graph in (0, 1):
+        torch.testing.assert_close(together[batch == graph], model(x[batch == graph]))
+
+
+def count(module):
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def test_size_of_the_released_configuration():
+    model = NLMLP(1703, 48, 5, kernel_size=5, score_bias=True)
+    assert count(model.local) == 82_037
+    assert count(model) - count(model.local) == 321
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.sampled_from([1, 3, 5]))
+def test_size_in_general(f, C, k):
+    model = NLMLP(2, 3, C, embedding_channels=f, kernel_size=k)
+    assert count(model) - count(model.local) == f + 2 * (k * f**2 + f) + 2 * f * C + C
+
+
+def conv_dropout(model):
+    return model.aggregation.convs[2].p
+
+
+@pytest.mark.parametrize("model_class", MODELS)
+def test_dropout_is_also_the_rate_between_the_convolutions(model_class):
+    assert conv_dropout(model_class(3, 4, 2, dropout=0.8)) == 0.8
+    assert conv_dropout(model_class(3, 4, 2, dropout=0.8, conv_dropout=0.0)) == 0.0
+    assert conv_dropout(model_class(3, 4, 2, conv_dropout=0.3)) == 0.3
+    assert model_class(3, 4, 2, conv_dropout=0.3).local.dropout.p == 0.0
+    assert not model_class(3, 4, 2, conv_dropout=0.3).deterministic
+    assert model_class(3, 4, 2).deterministic
+
+
+@pytest.mark.parametrize("model_class", MODELS)
+def test_robust_starts_as_its_local_part(model_class):
+    model, x, edges = model_class(3, 4, 2, **ROBUST), torch.randn(6, 3), random_edges(6, 9)
+    for _ in range(2):
+        output = model.train()(x, edges)
+        assert isinstance(output, NonLocalOutput)
+        assert torch.equal(output.logits, output.local)
+        logits = model.eval()(x, edges)
+        assert isinstance(logits, torch.Tensor)
+        assert torch.equal(logits, model.local(x, edges))
+        model.reset_parameters()
+
+
+def test_loss_of_the_papers_form_is_the_cross_entropy_of_the_masked_nodes():
+    model, y = randomise(NLMLP(3, 4, 2)), torch.tensor([0, 1, -1, 1])  # -1: unknown
+    logits, mask = model(noise(4, 3)), torch.tensor([True, True, False, False])
+    expected = -(logits.log_softmax(1)[0, 0] + logits.log_softmax(1)[1, 1]) / 2
+    torch.testing.assert_close(model.loss(logits, y, mask), expected)
+
+
+def test_wraps_a_model_of_pytorch_geometric():
+    torch.manual_seed(0)
+    local = pyg.GCN(4, 8, num_layers=2, out_channels=3)
+    model = NonLocal(local, 3, 2, kernel_size=3)
+    inputs = model.prepare(TABLE)
+    logits = model(*inputs)
+    z = local(*inputs)
+    expected = model.head(torch.cat([z, model.aggregation(z)], dim=1))
+    torch.testing.assert_close(logits, expected)
+    model.loss(logits, torch.tensor([0, 1, 0, 1]), torch.ones(4, dtype=torch.bool)).backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    assert not model.deterministic  # who knows what is inside
+    before = [parameter.clone() for parameter in local.parameters() if parameter.ndim > 1]
+    model.reset_parameters()
+    after = [parameter for parameter in local.parameters() if parameter.ndim > 1]
+    assert not any(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("model_class", MODELS)
+def test_prepares_what_forward_takes(model_class):
+    model = model_class(4, 5, 2)
+    assert torch.equal(model(*model.prepare(TABLE)), model(*model.local.prepare(TABLE)))
+
+
+@pytest.mark.parametrize("model_class", MODELS)
+def test_an_unknown_option_is_refused_with_the_nearest_name(model_class):
+    message = f"{model_class.__name__} has no option 'kernal_size'.\nDid you mean 'kernel_size'?"
+    with pytest.raises(OptionError, match=re.escape(message)):
+        model_class(3, 4, 2, kernal_size=5)
+
+
+def test_an_option_of_another_local_part_is_unknown():
+    assert NLGAT(3, 4, 2, heads=2).local.layers[0].heads == 2
+    with pytest.raises(OptionError, match="NLMLP has no option 'heads'"):
+        NLMLP(3, 4, 2, heads=2)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel_size": 4}, "kernel_size=4: a window needs a middle.\nGive an odd number"),
+        ({"embedding_channels": -1}, "embedding=-1 is not a size"),
+        ({"conv_dropout": 1.5}, "conv_dropout=1.5 is not a dropout rate"),
+        ({"local_loss": 1.5}, "local_loss=1.5 is not a share"),
+        ({"aggregation": "mean"}, "aggregation='mean' is unknown.\nChoose sort or attention"),
+        ({"head": "tail"}, "head='tail' is unknown.\nChoose concat or residual"),
+        ({"head": "residual", "embedding_channels": 7}, "embedding=7, but head='residual'"),
+        ({"local_loss": 0.5, "embedding_channels": 7}, "read the embedding as logits of 2 classes"),
+    ],
+)
+def test_impossible_options_are_refused(options, message):
+    with pytest.raises(OptionError, match=message):
+        NLMLP(3, 4, 2, **options)
