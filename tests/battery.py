@@ -26,7 +26,7 @@ from nlgnn.training.metrics import measure_all
 from nlgnn.training.options import model_options
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import Run, RunFolder
-from nlgnn.training.systems import PRESETS, SYSTEMS, configure
+from nlgnn.training.systems import PRESETS, SYSTEMS, configure, resolve
 from nlgnn.training.train import Plan, train
 
 # Small, where a system has these options.
@@ -67,7 +67,17 @@ class Case:
         return fit(factory, graph, [split], recipe, progress=False)[0]
 
 
-CASES = [Case(system, preset) for system in SYSTEMS for preset in PRESETS]
+def cases() -> list[Case]:
+    """Every system with every preset; presets that make the same model of a system are one."""
+    distinct: dict[str, Case] = {}
+    for system in SYSTEMS:
+        for preset in PRESETS:
+            arguments = resolve(system, "", preset, {})[0]
+            distinct.setdefault(f"{system} {arguments}", Case(system, preset))
+    return list(distinct.values())
+
+
+CASES = cases()
 
 
 def random_graph(num_nodes: int = 24, num_classes: int = 3, edges: int = 50, seed: int = 0) -> Graph:

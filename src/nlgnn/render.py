@@ -8,12 +8,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from nlgnn.report.palette import PALETTE
+
 if TYPE_CHECKING:
     from nlgnn.experiments.demo import DemoResult
     from nlgnn.training.train import Trained
-
-# Okabe and Ito's palette, which colour-blind readers can tell apart.
-PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 
 
 def table_of(headers: list[str], rows: list[list[str]], numbers_from: int = 1, **options: Any) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 import tomllib
 from collections.abc import Callable
 from datetime import datetime
@@ -14,17 +15,18 @@ import typer
 
 from nlgnn.cli import AllowUnverified, console, errors
 from nlgnn.datasets import describe, load_graph
-from nlgnn.errors import NlgnnError, OptionError, nearest
+from nlgnn.errors import NlgnnError, OptionError, RunFolderError, nearest
 from nlgnn.experiments.compare import with_controls
 from nlgnn.render import result_table
 from nlgnn.training.options import all_model_options
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import RunFolder
-from nlgnn.training.systems import PRESETS, resolve
+from nlgnn.training.systems import DEFAULTS, PRESETS, configure, get_system, resolve
 from nlgnn.training.train import Plan, Trained, read_plan, resume, train
 
 # What a TOML file may set beside the options of models and recipes.
-PLAN_KEYS = ("graph", "model", "splits", "runs", "preset", "controls", "out")
+PLAN_KEYS = {"graph": str, "model": str, "splits": str, "runs": int, "preset": str, "controls": bool, "out": str}
+EXAMPLES = {str: 'a text in quotes, such as "texas"', int: "a whole number, such as 10", bool: "true or false"}
 
 
 def train_graph(
@@ -64,7 +66,8 @@ def train_graph(
     """Train a model on every split of a graph."""
     options = {name: value for name, value in options.items() if value is not None}
     if resume is not None:
-        _resume(resume, graph, model, [*options, *(["preset"] if preset else []), *(["splits"] if splits else [])])
+        fixed = {"splits": splits, "runs": runs, "preset": preset, "controls": controls, "out": out, "config": config}
+        _resume(resume, graph, model, [*(name for name, value in fixed.items() if value is not None), *options])
         return
     plan_given: dict[str, Any] = {"graph": graph, "model": model, "splits": splits, "runs": runs, "preset": preset}
     plan_given |= {"controls": controls, "out": out}
@@ -81,11 +84,14 @@ def train_graph(
     variants = variants if settings["controls"] else variants[:1]
     for variant in variants:
         resolve(variant.system, dataset.name, settings["preset"], variant.options)  # before anything is downloaded
+    paths = [_folder(settings["out"], dataset.name, variant.slug, first=variant is variants[0]) for variant in variants]
+    _check_new(paths)
     loaded = load_graph(dataset.name, allow_unverified=allow_unverified)
+    for variant in variants:  # once more, now that the classes are known
+        configure(variant.system, loaded, settings["preset"], **variant.options)[0]()
     trained: list[tuple[str, Trained]] = []
-    for variant in variants:
+    for variant, path in zip(variants, paths, strict=True):
         plan = Plan(dataset.name, variant.system, protocol, settings["runs"], settings["preset"], variant.options)
-        path = _folder(settings["out"], dataset.name, variant.slug, first=variant is variants[0])
         trained.append((variant.label, _guarded(path, lambda: train(plan, loaded, path))))  # noqa: B023
     _show(trained)
     if len(trained) == 1 and len(with_controls(variants[0].system, given)) > 1:
@@ -95,7 +101,9 @@ def train_graph(
 def _resume(path: Path, graph: str | None, model: str | None, changed: list[str]) -> None:
     folder = RunFolder.open(path)
     plan = read_plan(folder)
-    for what, asked, there in (("graph", graph, plan.graph), ("model", model, plan.model)):
+    asked_graph = None if graph is None else describe(graph).name
+    asked_model = None if model is None else get_system(model).name
+    for what, asked, there in (("graph", asked_graph, plan.graph), ("model", asked_model, plan.model)):
         if asked is not None and asked != there:
             raise OptionError(
                 f"{path} holds the {what} {there!r}, not {asked!r}.", "Leave it out: it is in the folder."
@@ -113,7 +121,9 @@ def _guarded(path: Path, work: Callable[[], Trained]) -> Trained:
     try:
         return work()
     except KeyboardInterrupt:
-        errors.print(f"\ninterrupted. Go on with: nlgnn train --resume {path}", soft_wrap=True)
+        if path.exists():  # else it came before anything was begun
+            command = f"nlgnn train --resume {shlex.quote(str(path))}"
+            errors.print(f"\ninterrupted. Go on with: {command}", soft_wrap=True, markup=False)
         raise
 
 
@@ -132,17 +142,30 @@ def _folder(out: str | Path | None, graph: str, slug: str, first: bool) -> Path:
     return Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{graph}-{slug}"
 
 
+def _check_new(paths: list[Path]) -> None:
+    """None of the folders may exist: said before the first of them is trained into, not after."""
+    for path in paths:
+        if path.exists():
+            raise RunFolderError(
+                f"{path} exists already.", f"Go on with it (--resume {path}), name another folder, or remove it."
+            )
+
+
 def _read_config(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
         given = tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise NlgnnError(f"{path} cannot be read: {error.strerror}.", "Name a TOML file with --config.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise NlgnnError(f"{path} cannot be read as TOML: {error}.", "Give lines such as: lr = 0.05") from None
     known = config_keys()
-    for key in given:
+    for key, value in given.items():
         if key not in known:
             raise OptionError(f"{path}: unknown key {key!r}.", nearest(key, known))
+        if key in PLAN_KEYS and type(value) is not PLAN_KEYS[key]:
+            raise OptionError(f"{path}: {key} = {value!r} is of the wrong type.", f"Write {EXAMPLES[PLAN_KEYS[key]]}.")
     return given
 
 
@@ -160,6 +183,7 @@ def train_command() -> Callable[..., None]:
     }
     flags |= {name: (option.type, option.default, option.help, "Model") for name, option in all_model_options().items()}
     for name, (annotation, default, words, panel) in flags.items():
+        default = DEFAULTS.get(name, default)
         shown = False if default is None else str(default)
         option = typer.Option(help=words, show_default=shown, rich_help_panel=panel)
         parameters[name] = inspect.Parameter(

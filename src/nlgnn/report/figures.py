@@ -8,7 +8,7 @@ from typing import Any
 from nlgnn.analysis import SortedSequence
 from nlgnn.errors import NlgnnError
 from nlgnn.graph.graph import Graph
-from nlgnn.render import PALETTE
+from nlgnn.report.palette import PALETTE
 
 
 def sequence_rows(graph: Graph, sequences: dict[str, SortedSequence]) -> list[dict[str, Any]]:

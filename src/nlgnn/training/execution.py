@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Literal
 
 import torch
 from scipy import sparse
-from torch import Tensor
+from torch import Tensor, nn
 
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
@@ -46,6 +46,12 @@ def limited_threads(threads: int | Literal["auto"], graph: Graph) -> Iterator[No
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def model_like(factory: Callable[[], nn.Module]) -> nn.Module:
+    """A model for its shapes alone: its weights are not drawn from the caller's random numbers."""
+    with torch.random.fork_rng(devices=[]):
+        return factory()
 
 
 def random_state(device: torch.device) -> Tensor:

@@ -16,10 +16,17 @@ from nlgnn.errors import DataError, NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.nn.inputs import Inputs, prepare_plain
-from nlgnn.training.execution import Interrupt, choose_device, limited_threads, random_state, set_random_state
+from nlgnn.training.execution import (
+    Interrupt,
+    choose_device,
+    limited_threads,
+    model_like,
+    random_state,
+    set_random_state,
+)
 from nlgnn.training.metrics import check_metric, measure, measure_all
 from nlgnn.training.progress import TrainingProgress
-from nlgnn.training.recipe import Recipe
+from nlgnn.training.recipe import Recipe, check_pretraining
 from nlgnn.training.run import Checkpoint, Run, RunFolder, load_weights
 from nlgnn.training.stopping import is_better, should_stop
 from nlgnn.training.systems import configure
@@ -57,10 +64,11 @@ def fit(
     check(graph, splits, recipe)
     graph = graph.scale_features(recipe.features)
     device = choose_device(recipe.device)
-    model = factory()
+    model = model_like(factory)
+    check_pretraining(model, recipe)
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     inputs = prepare(model, graph).to(device=device, dtype=dtype)
-    y = torch.from_numpy(graph.y).to(device)
+    y = torch.tensor(graph.y, device=device)  # a copy: columns of tables are read-only
     done: list[Run] = []
     with (
         limited_threads(recipe.threads, graph),
@@ -251,8 +259,6 @@ def evaluate(model: nn.Module, inputs: Inputs) -> Tensor:
 
 def _pretrain(model: nn.Module, task: Task) -> None:
     """The first phase of systems that have one: their own loss, no evaluation, a fresh optimiser afterwards."""
-    if not hasattr(model, "pretrain_loss"):
-        raise OptionError(f"{type(model).__name__} has no pre-training.", "Leave pretrain_epochs at 0.")
     optimizer = _optimizer(model, task.recipe)
     model.train()
     for epoch in range(1, task.recipe.pretrain_epochs + 1):
@@ -288,6 +294,8 @@ def check(graph: Graph, splits: Sequence[Split], recipe: Recipe) -> None:
     """Raise whatever would make training fail, before it begins."""
     choose_device(recipe.device)
     check_metric(recipe.metric, graph.num_classes)
+    if not splits:
+        raise OptionError("there are no splits to train on.", "Give at least one, or the name of a protocol.")
     for split in splits:
         where = f"graph {graph.name!r}, split {split.index} of {split.protocol!r}"
         split.check_length(graph.num_nodes, where)

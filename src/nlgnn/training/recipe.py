@@ -41,7 +41,7 @@ class Recipe(BaseModel):
         "or the one with the lowest validation loss.",
     )
     metric: Metric = Field("accuracy", description="What selection compares.")
-    seed: int = Field(0, ge=0, description="Run r draws its weights and dropout from seed + r.")
+    seed: int = Field(0, ge=0, lt=2**32, description="Run r draws its weights and dropout from seed + r.")
     threads: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         "auto", description="CPU threads; auto takes one for small graphs and all for large ones."
     )
@@ -56,6 +56,11 @@ class Recipe(BaseModel):
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"][:1])
             raise OptionError(f"{name}={first['input']!r}: {first['msg'].lower()}.", help_of(name)) from None
+
+
+def check_pretraining(model: object, recipe: Recipe) -> None:
+    if recipe.pretrain_epochs and not hasattr(model, "pretrain_loss"):
+        raise OptionError(f"{type(model).__name__} has no pre-training.", "Leave pretrain_epochs at 0.")
 
 
 def help_of(field: str) -> str:

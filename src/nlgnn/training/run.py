@@ -77,7 +77,7 @@ class RunFolder:
         self._runs: dict[int, dict[str, Any]] = {}
         with contextlib.suppress(FileNotFoundError):
             summary = json.loads((path / "summary.json").read_text())
-            self._runs = {run["index"]: run for run in summary["runs"]}
+            self._runs = {run["index"]: Run(**run).summary() for run in summary["runs"]}
 
     @classmethod
     def create(cls, path: Path, config: dict[str, Any]) -> RunFolder:
@@ -112,7 +112,7 @@ class RunFolder:
             raise RunFolderError(
                 f"{path} is not a run folder: it has no config.json.", "Give a folder that a training made."
             ) from None
-        except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError, NotADirectoryError) as error:
+        except (ValueError, KeyError, TypeError, OSError) as error:
             raise RunFolderError(
                 f"{path} cannot be read as a run folder: {error}.", "Restore its JSON files or train again."
             ) from None
@@ -152,15 +152,18 @@ class RunFolder:
         if not self._checkpoint_path.exists():
             return None
         tensors = read_tensors(self._checkpoint_path)
-        with safe_open(self._checkpoint_path, "pt") as file:
-            saved_index, best_epoch, seconds, curves = json.loads(file.metadata()["state"])
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}}
+        try:
+            with safe_open(self._checkpoint_path, "pt") as file:
+                saved_index, best_epoch, seconds, curves = json.loads(file.metadata()["state"])
+            random_state = tensors.pop("random_state")
+            for key, value in tensors.items():
+                part, _, name = key.partition("/")
+                parts[part][name] = value
+        except (ValueError, KeyError, TypeError) as error:
+            raise damaged(self._checkpoint_path, error) from None
         if saved_index != index:
             return None
-        parts: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}}
-        random_state = tensors.pop("random_state")
-        for key, value in tensors.items():
-            part, _, name = key.partition("/")
-            parts[part][name] = value
         return Checkpoint(index, best_epoch, seconds, curves, **parts, random_state=random_state)
 
     def write_predictions(self, columns: dict[str, Any]) -> None:
@@ -168,19 +171,28 @@ class RunFolder:
         import pyarrow.parquet as pq
 
         self._write(self.path / "predictions.parquet", lambda path: pq.write_table(pa.table(columns), path))
+        self._checkpoint_path.unlink(missing_ok=True)  # of a process that was killed just before it did so itself
+
+    def remove_half_written(self) -> None:
+        """Clean up after a process that was killed while it wrote; not for readers, since another one may write."""
+        for path in self.path.rglob(".*.[0-9]*"):
+            path.unlink(missing_ok=True)
 
     def _model_path(self, index: int) -> Path:
         return self.path / "models" / f"{index:02d}.safetensors"
 
     def _curves(self) -> dict[int, dict[str, list[float]]]:
         curves: dict[int, dict[str, list[float]]] = {}
-        with contextlib.suppress(FileNotFoundError):
-            for line in (self.path / "curves.jsonl").read_text().splitlines():
+        path = self.path / "curves.jsonl"
+        try:
+            for line in path.read_text().splitlines() if path.exists() else []:
                 row = json.loads(line)
                 of_run = curves.setdefault(row.pop("run"), {})
                 row.pop("epoch")
                 for name, value in row.items():
                     of_run.setdefault(name, []).append(value)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise damaged(path, error) from None
         return curves
 
     def _write_curves(self, curves: dict[int, dict[str, list[float]]]) -> None:
@@ -199,12 +211,17 @@ class RunFolder:
                 os.fsync(file.fileno())
             half_written.replace(path)
         except (OSError, SafetensorError) as error:
-            half_written.unlink(missing_ok=True)
             reason = getattr(error, "strerror", None) or str(error)
             raise RunFolderError(
                 f"{path} cannot be written: {reason}. What was there before is untouched.",
                 f"Make room or mend the permissions, then go on with: nlgnn train --resume {self.path}",
             ) from error
+        finally:  # also when a second Ctrl-C ends it
+            half_written.unlink(missing_ok=True)
+
+
+def damaged(path: Path, error: Exception) -> RunFolderError:
+    return RunFolderError(f"{path} is damaged: {error}.", "Restore the file or train again.")
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -215,7 +232,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     except FileNotFoundError:
         raise RunFolderError(f"{path} is missing.", "Restore the file or train again.") from None
     except (SafetensorError, OSError) as error:
-        raise RunFolderError(f"{path} is damaged: {error}.", "Restore the file or train again.") from None
+        raise damaged(path, error) from None
 
 
 def load_weights(model: nn.Module, state: dict[str, Tensor], where: object) -> None:
@@ -233,4 +250,6 @@ def load_weights(model: nn.Module, state: dict[str, Tensor], where: object) -> N
 
 
 def _save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
-    save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, path, metadata)
+    # Copies, since a model may have one tensor under two names, which safetensors refuses.
+    copies = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
+    save_file(copies, path, metadata)

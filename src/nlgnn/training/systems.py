@@ -133,8 +133,9 @@ def resolve(
 
     Later sources win: the system's defaults, the preset, the dataset's published settings, then `options`.
     """
+    from nlgnn.training.execution import model_like
     from nlgnn.training.options import keyword_of, model_options
-    from nlgnn.training.recipe import Recipe
+    from nlgnn.training.recipe import Recipe, check_pretraining
 
     system = get_system(name)
     if preset is not None and preset not in PRESETS:
@@ -150,7 +151,8 @@ def resolve(
     arguments = {
         keyword_of(option): for_model[option].check(chosen[option]) for option in for_model if option in chosen
     }
-    system.load()(in_channels=1, out_channels=arguments.get("embedding_channels") or 2, **arguments)
+    sizes = {"in_channels": 1, "out_channels": arguments.get("embedding_channels") or 2}
+    check_pretraining(model_like(partial(system.load(), **sizes, **arguments)), recipe)
     return arguments, recipe
 
 

@@ -15,7 +15,7 @@ from nlgnn import __version__
 from nlgnn.errors import RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
-from nlgnn.training.execution import choose_device
+from nlgnn.training.execution import choose_device, model_like
 from nlgnn.training.fit import check, evaluate, fit, prepare
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import Run, RunFolder, load_weights
@@ -61,22 +61,25 @@ def train(plan: Plan, graph: Graph, path: Path, progress: bool = True) -> Traine
 
 
 def read_plan(folder: RunFolder) -> Plan:
-    config = folder.config
-    try:
-        return Plan(*(config[name] for name in ("graph", "model", "protocol", "runs", "preset", "options")))
-    except KeyError as error:
-        raise RunFolderError(f"{folder.path}/config.json lacks {error}.", "Restore the file or train again.") from None
+    return Plan(*(_setting(folder, name) for name in ("graph", "model", "protocol", "runs", "preset", "options")))
+
+
+def _setting(folder: RunFolder, name: str) -> Any:
+    if name not in folder.config:
+        raise RunFolderError(f"{folder.path}/config.json lacks {name!r}.", "Restore the file or train again.")
+    return folder.config[name]
 
 
 def resume(folder: RunFolder, graph: Graph, progress: bool = True) -> Trained:
     """Finish what a folder began. The figures are those that an uninterrupted training gives."""
     plan = read_plan(folder)
-    if graph.fingerprint != folder.config["fingerprint"]:
+    if graph.fingerprint != _setting(folder, "fingerprint"):
         raise RunFolderError(
             f"{folder.path} was trained on another version of {plan.graph!r}: its features, edges or labels differ.",
             "Put back the files that it was trained on, or train again.",
         )
     factory, recipe = configure(plan.model, graph, plan.preset, **plan.options)
+    folder.remove_half_written()
     return _train(plan, graph, factory, recipe, folder, progress)
 
 
@@ -93,7 +96,7 @@ def predictions(
     factory: partial[nn.Module], graph: Graph, recipe: Recipe, folder: RunFolder, runs: list[Run]
 ) -> dict[str, Any]:
     """Every node's class probabilities, the mean over runs, as columns of a table."""
-    device, model = choose_device(recipe.device), factory()
+    device, model = choose_device(recipe.device), model_like(factory)
     inputs = prepare(model, graph.scale_features(recipe.features)).to(device)
     model = model.to(device)
     probabilities = []

@@ -1,0 +1,38 @@
+# make demo    trains on the graph that ships with the package and shows what came out
+# make test    runs the tests; make test-slow those that take long
+# Both make .venv first, with everything pinned in constraints.txt. PIP_ARGS= is passed on to pip.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+PIP := $(BIN)/python -m pip install --disable-pip-version-check $(PIP_ARGS) --constraint constraints.txt
+
+.PHONY: demo test test-slow pictures clean
+
+demo: $(INSTALLED)
+	$(BIN)/nlgnn demo
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest -n 2
+
+test-slow: $(INSTALLED)
+	$(BIN)/python -m pytest -m slow
+
+pictures: $(INSTALLED)
+	$(BIN)/nlgnn demo --picture docs/sorted-sequence.svg
+
+clean:
+	rm -rf $(VENV)
+
+# The stamp is written last: an interrupted installation is begun anew by the next make.
+$(INSTALLED): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is not there; name a Python 3.11 or later: make PYTHON=..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is $$($(PYTHON) -V 2>&1); nlgnn needs Python 3.11 or later: make PYTHON=..."; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "make: $(PYTHON) lacks its venv module; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	@echo "Installing into $(VENV). Download: about 0.4 GB with a CPU build of torch; torch's CUDA build for Linux adds about 3 GB"
+	@echo "(PIP_ARGS passes options to pip, such as the index of a CPU-only torch)."
+	$(PYTHON) -m venv --clear $(VENV)
+	$(PIP) hatchling editables
+	$(PIP) --no-build-isolation --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,128 @@
+"""The commands that list and show, the demonstration, and the table of the reproduction."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from cli_samples import Command
+
+from nlgnn import __version__
+from nlgnn.datasets import CATALOG
+from nlgnn.experiments import demo
+from nlgnn.experiments.compare import Variant
+from nlgnn.training.options import model_options
+from nlgnn.training.systems import SYSTEMS
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_version(command: Command) -> None:
+    assert command("--version") == (0, f"nlgnn {__version__}\n", "")
+
+
+def test_no_command_shows_help(command: Command) -> None:
+    shown = command()
+    for name in ("train", "demo", "datasets", "models", "reproduce"):
+        assert re.search(rf"^  {name} ", shown.out + shown.err, flags=re.MULTILINE)
+
+
+def test_datasets(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NLGNN_DATA", raising=False)
+    monkeypatch.setenv("NLGNN_CACHE", str(tmp_path / "cache"))
+    header, *lines = command("datasets").out.splitlines()
+    assert header.split() == ["name", "nodes", "edges", "features", "classes", "H(G)", "files", "licence"]
+    rows = {line.split()[0]: line.split() for line in lines[: len(CATALOG)]}
+    assert list(rows) == list(CATALOG)
+    assert rows["texas"] == ["texas", "183", "279", "1,703", "5", "0.057", "fetch", "none", "stated"]
+    assert rows["mushroom-body-left"][-2:] == ["here", "MIT"]
+    for file in CATALOG["texas"].files:
+        (tmp_path / "cache" / file.path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "cache" / file.path).touch()
+    assert re.search(r"^texas .* here ", command("datasets").out, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", CATALOG)
+def test_dataset(command: Command, name: str) -> None:
+    shown = command("datasets", name)
+    assert shown.code == 0
+    page, dataset = words(shown.out), CATALOG[name]
+    assert f"name {name} nodes {dataset.statistics.nodes:,}" in page
+    for part in (dataset.citation, dataset.licence, *dataset.quirks, *dataset.protocols, dataset.default_protocol):
+        assert words(part) in page
+
+
+def test_models(command: Command) -> None:
+    lines = command("models").out.splitlines()
+    assert [line.split()[0] for line in lines[1 : 1 + len(SYSTEMS)]] == list(SYSTEMS)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_model(command: Command, name: str) -> None:
+    page = words(command("models", name).out)
+    assert f"name {name} what it does {SYSTEMS[name].summary} source {SYSTEMS[name].source}" in page
+    for option in model_options(SYSTEMS[name]).values():
+        assert f" --{option.name.replace('_', '-')} " in page
+        assert option.help in page
+    assert ("kernel_size: 3, 5, 7" in page) == (SYSTEMS[name].local is not None)
+
+
+def test_table_of_a_reproduction_that_has_not_begun(command: Command) -> None:
+    shown = command("reproduce", "--table", "--markdown")
+    header, rule, *rows = shown.out.splitlines()
+    assert header.startswith("| dataset | model | ours | paper |")
+    assert rule == f"|{' --- |' * header.count(' | ')} --- |"
+    assert rows[0].startswith("| texas | nlmlp | … | 85.4 ± 3.8 | … |")
+    assert len(rows) == 7
+    assert not list(Path().iterdir())
+    for name in ("cornell-pre2022", "nlgcn", "84.9"):
+        assert name in command("reproduce", "--table").out
+
+
+def test_reproduction_with_a_damaged_cell(command: Command) -> None:
+    Path("cells").mkdir()
+    Path("cells/texas-nlmlp.json").write_text('{"runs": [')
+    refused = command("reproduce", "--table", "--out", "cells")
+    assert refused.code == 2
+    what, how = refused.err.splitlines()
+    assert what.startswith("error: cells/texas-nlmlp.json cannot be read")
+    assert how == "Remove it, and it will be measured again."
+
+
+@pytest.fixture
+def short_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demonstration with fewer epochs, which are otherwise its own."""
+
+    def shorter(system: str, options: dict[str, object]) -> list[Variant]:
+        return with_controls(system, {**options, "epochs": 4})
+
+    with_controls = demo.with_controls
+    monkeypatch.setattr(demo, "with_controls", shorter)
+
+
+def test_demo(command: Command, short_demo: None) -> None:
+    shown = command("demo", "--picture", "order.svg")
+    assert shown.code == 0
+    assert shown.err.count("training ") == 4
+    for label in ("Kenyon", "Projection", "Output", "Input"):
+        assert f"█ {label}" in shown.out
+    assert "before training" in shown.out
+    assert re.search(r"after \d epochs? ", shown.out)
+    assert shown.out.count("█") == 2 * 209 + 4
+    rows = re.findall(r"^(.+?) {2,}\d+\.\d ± \d+\.\d +\d+\.\d ± \d+\.\d", shown.out, flags=re.MULTILINE)
+    assert rows == ["nlgcn", "gcn", "nlgcn, kernel 1", "nlgcn, random order"]
+    assert "protocol random-60" in words(shown.out)
+    folders = re.findall("run folder: (.*)", shown.out)
+    assert len(folders) == 4
+    assert all(Path(folder, "summary.json").exists() for folder in folders)
+    assert Path("order.svg").read_text().startswith("<svg")
+
+
+def test_demo_refuses_a_picture_that_it_cannot_draw(command: Command, short_demo: None) -> None:
+    refused = command("demo", "--picture", "order.docx")
+    assert refused.code == 2
+    assert "order.docx cannot be drawn" in refused.err
+    assert "Traceback" not in refused.err

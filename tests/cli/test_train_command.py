@@ -1,0 +1,200 @@
+"""`nlgnn train` with good input: what it prints, what it keeps, and how it goes on."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from cli_samples import Command
+
+from nlgnn.nn.nonlocal_ import NonLocal
+from nlgnn.training import progress
+from nlgnn.training.progress import TrainingProgress
+from nlgnn.training.systems import PRESETS
+
+TRAIN = ("train", "mushroom-body", "--model", "nlgcn", "--runs", 2, "--epochs", 5)
+FIGURE = r"\d+\.\d ± \d+\.\d"
+
+
+def config(path: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((Path(path) / "config.json").read_text())
+    return loaded
+
+
+def figures(out: str) -> list[str]:
+    return re.findall(FIGURE, out)
+
+
+def test_table_protocol_and_folder(command: Command) -> None:
+    done = command(*TRAIN, "--out", "X")
+    assert done.code == 0
+    assert done.err == ""
+    header, row, *rest = done.out.splitlines()
+    assert re.split(r" {2,}", header) == ["system", "validation accuracy %", "test accuracy %", "ms/epoch"]
+    assert re.fullmatch(rf"nlgcn +{FIGURE} +{FIGURE} +\d+\.\d", row)
+    words = " ".join(rest)
+    for part in ("2 runs on 2 splits", "protocol random-60", "preset paper", "run folder: X", "--controls"):
+        assert part in words
+    runs = json.loads(Path("X/summary.json").read_text())["runs"]
+    mean = sum(run["test"]["accuracy"] for run in runs) / 2
+    assert f"{mean:.1f} ±" in row
+    assert sorted(path.name for path in Path("X").iterdir()) == [
+        "config.json",
+        "curves.jsonl",
+        "models",
+        "predictions.parquet",
+        "summary.json",
+    ]
+
+
+def test_one_run_has_no_spread(command: Command) -> None:
+    row = command("train", "mushroom-body", "--runs", 1, "--epochs", 3, "--out", "X").out.splitlines()[1]
+    assert re.fullmatch(r"nlgcn +\d+\.\d +\d+\.\d +\d+\.\d", row)
+
+
+def test_controls_stand_beside_the_result(command: Command) -> None:
+    done = command(*TRAIN, "--controls", "--out", "X")
+    rows = done.out.splitlines()[1:5]
+    labels = ["nlgcn", "gcn", "nlgcn, kernel 1", "nlgcn, random order"]
+    assert [re.split(r" {2,}", row)[0] for row in rows] == labels
+    assert all(re.search(r"[+-]\d+\.\d \(\d+\.\d\)", row) for row in rows[1:])
+    assert "nlgcn minus it (se)" in done.out
+    assert re.findall("run folder: (.*)", done.out) == ["X", "X-gcn", "X-nlgcn-kernel-1", "X-nlgcn-random-order"]
+    assert config("X-nlgcn-kernel-1")["model_arguments"]["kernel_size"] == 1
+    assert config("X-nlgcn-random-order")["model_arguments"]["order"] == "random"
+    assert "--controls" not in done.out  # already done
+
+
+def test_local_models_have_no_controls(command: Command) -> None:
+    done = command("train", "mushroom-body", "--model", "gcn", "--runs", 1, "--epochs", 2, "--controls", "--out", "X")
+    assert done.code == 0
+    assert re.findall("run folder: (.*)", done.out) == ["X"]
+
+
+def test_default_folder_names_time_graph_and_model(command: Command) -> None:
+    done = command(*TRAIN)
+    assert re.search(r"run folder: runs/\d{8}-\d{6}-mushroom-body-left-nlgcn\n", done.out)
+    assert len(list(Path("runs").iterdir())) == 1
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets(command: Command, preset: str) -> None:
+    done = command(*TRAIN, "--preset", preset, "--out", "X")
+    assert f"preset {preset}" in " ".join(done.out.split())
+    kept = config("X")
+    assert kept["preset"] == preset
+    for option, value in PRESETS[preset].items():
+        if option != "epochs":  # given as a flag
+            assert {**kept["recipe"], **kept["model_arguments"]}[option] == value
+
+
+def test_splits(command: Command) -> None:
+    done = command(*TRAIN, "--splits", "random-10", "--out", "X")
+    assert "protocol random-10" in done.out
+    runs = json.loads(Path("X/summary.json").read_text())["runs"]
+    assert [run["protocol"] for run in runs] == ["random-10"] * 2
+
+
+def test_fixed_splits_of_a_real_graph(command: Command, data_root: Path) -> None:
+    done = command("train", "Texas", "--model", "nlmlp", "--splits", "geom-gcn", "--epochs", 2, "--out", "X")
+    assert "10 runs on 10 splits, protocol geom-gcn, preset released" in " ".join(done.out.split())
+
+
+def test_config_file_equals_the_same_flags(command: Command) -> None:
+    Path("c.toml").write_text(
+        'graph = "mushroom-body"\nmodel = "nlgcn"\nruns = 2\nsplits = "random-10"\npreset = "robust"\nout = "X"\n'
+        'epochs = 4\nlr = 0.02\nthreads = 1\nmetric = "macro-f1"\nhidden = 8\nkernel_size = 3\nzero_init = false\n'
+    )
+    from_file = command("train", "--config", "c.toml")
+    flags = "--splits random-10 --preset robust --epochs 4 --lr 0.02 --threads 1 --metric macro-f1 --hidden 8"
+    from_flags = command(
+        *TRAIN[:-2], *flags.split(), "--kernel-size", 3, "--no-zero-init", "--epochs", 4, "--out", "Y"
+    )
+    assert figures(from_file.out) == figures(from_flags.out)
+    assert len(figures(from_file.out)) == 2
+    assert "validation macro-f1 %" in from_file.out
+    for part in ("recipe", "model_arguments", "graph", "model", "protocol", "runs", "preset"):
+        assert config("X")[part] == config("Y")[part]
+    assert config("X")["recipe"]["lr"] == 0.02
+    assert config("X")["model_arguments"]["hidden_channels"] == 8
+    assert config("X")["model_arguments"]["zero_init"] is False
+
+
+def test_flags_win_over_the_config_file(command: Command) -> None:
+    Path("c.toml").write_text('graph = "texas"\nmodel = "gat"\nruns = 7\nepochs = 4\nlr = 0.02\nout = "X"\n')
+    command(*TRAIN, "--config", "c.toml", "--out", "Y")
+    kept = config("Y")
+    found = (kept["graph"], kept["model"], kept["runs"], kept["recipe"]["epochs"], kept["recipe"]["lr"])
+    assert found == ("mushroom-body-left", "nlgcn", 2, 5, 0.02)
+    assert not Path("X").exists()
+
+
+def press_ctrl_c(monkeypatch: pytest.MonkeyPatch, run: int, epoch: int) -> None:
+    """Once, in the middle of a run."""
+    update = TrainingProgress.update
+
+    def press(self: TrainingProgress, at: int, *figures: float) -> None:
+        update(self, at, *figures)
+        if (self.finished, at) == (run, epoch):
+            monkeypatch.setattr(TrainingProgress, "update", update)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(TrainingProgress, "update", press)
+
+
+def test_resumed_training_ends_with_the_same_figures(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = (*TRAIN[:-1], 12, "--dropout", 0.5)
+    whole = command(*train, "--out", "whole")
+    press_ctrl_c(monkeypatch, run=1, epoch=7)
+    cut = command(*train, "--out", "cut here")
+    assert cut.code == 130
+    assert cut.out == ""
+    assert cut.err == "\ninterrupted. Go on with: nlgnn train --resume 'cut here'\n"
+    assert [run["index"] for run in json.loads(Path("cut here/summary.json").read_text())["runs"]] == [0]
+    resumed = command("train", "--resume", "cut here")
+    assert resumed.code == 0
+    assert figures(resumed.out) == figures(whole.out)
+    for name in ("models/00.safetensors", "models/01.safetensors", "predictions.parquet", "curves.jsonl"):
+        assert (Path("cut here") / name).read_bytes() == (Path("whole") / name).read_bytes()
+    assert not Path("cut here/checkpoint.safetensors").exists()
+
+
+def test_resuming_a_finished_folder_shows_it_again(command: Command) -> None:
+    first = command(*TRAIN, "--out", "X")
+    again = command("train", "mushroom-body", "--model", "NLGCN", "--resume", "X")
+    assert again.code == 0
+    assert again.out.splitlines() == first.out.splitlines()[: len(again.out.splitlines())]
+    assert "run folder: X" in again.out
+
+
+def test_a_run_that_fails_is_left_out_and_named(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    loss = NonLocal.loss
+
+    def undefined_in_the_first_run(self: NonLocal, *given: Any) -> torch.Tensor:
+        return loss(self, *given) * (float("nan") if torch.initial_seed() == 0 else 1.0)
+
+    monkeypatch.setattr(NonLocal, "loss", undefined_in_the_first_run)
+    done = command(*TRAIN, "--controls", "--out", "X")
+    assert done.code == 0
+    assert "left out of the figures: run 0: the loss became nan" in done.err
+    assert "epoch 1" in done.err
+    runs = json.loads(Path("X/summary.json").read_text())["runs"]
+    assert [run["failure"] is None for run in runs] == [False, True]
+    assert re.search(rf"^nlgcn +{runs[1]['val']['accuracy']:.1f} ", done.out, flags=re.MULTILINE)
+
+
+def test_no_bar_where_there_is_no_terminal(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "SECONDS_BEFORE_SHOWN", 0.0)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_UPDATES", 0.0)
+    assert command(*TRAIN, "--out", "X").err == ""
+
+
+def test_help_says_what_is_taken_by_default(command: Command) -> None:
+    words = " ".join(command("train", "--help").out.split())
+    assert re.search(r"--dropout <float>.*?\[default: \(0\.5\)\]", words)
+    assert re.search(r"--hidden <int>[^-]*\[default: \(48\)\]", words)

@@ -1,0 +1,77 @@
+"""Metrics against hand values and scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import metrics as sk
+from torch import Tensor
+
+from nlgnn.errors import OptionError
+from nlgnn.training.metrics import check_metric, measure, measure_all
+
+# Predicted 0, 0, 1, 1 of true 0, 1, 1, 1.
+LOGITS = torch.tensor([[2.0, 1.0], [0.5, 0.0], [0.0, 1.0], [0.0, 3.0]])
+Y = torch.tensor([0, 1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("accuracy", 75.0),
+        ("macro-f1", 100 * (2 / 3 + 4 / 5) / 2),
+        ("roc-auc", 100.0),  # the one of class 0 has the lowest margin, -1
+    ],
+)
+def test_by_hand(metric: str, expected: float) -> None:
+    assert measure(metric, LOGITS, Y) == pytest.approx(expected, abs=1e-9)
+
+
+def test_equal_margins_count_half() -> None:
+    assert measure("roc-auc", torch.zeros(4, 2), Y) == 50
+    assert measure("roc-auc", -LOGITS, Y) == 0
+
+
+def random_case(seed: int, classes: int) -> tuple[Tensor, Tensor]:
+    rng = np.random.default_rng(seed)
+    return torch.from_numpy(rng.standard_normal((15, classes))), torch.from_numpy(rng.integers(classes, size=15))
+
+
+@given(st.integers(0, 2**20), st.integers(1, 4))
+def test_against_scikit_learn(seed: int, classes: int) -> None:
+    logits, y = random_case(seed, classes)
+    predicted, truth = logits.softmax(1).numpy(), y.numpy()
+    expected = {
+        "accuracy": sk.accuracy_score(truth, predicted.argmax(1)),
+        "macro-f1": sk.f1_score(truth, predicted.argmax(1), average="macro", zero_division=0),
+    }
+    if classes == 2:
+        expected["roc-auc"] = sk.roc_auc_score(truth, predicted[:, 1]) if 0 < truth.mean() < 1 else 0.5
+    found = measure_all(logits, y)
+    assert found == pytest.approx({name: 100 * value for name, value in expected.items()}, abs=1e-9)
+    assert list(found) == list(expected)
+
+
+def test_one_class_alone_has_no_order() -> None:
+    assert measure("roc-auc", LOGITS, torch.ones(4, dtype=torch.long)) == 50
+
+
+def test_no_nodes_no_figures() -> None:
+    assert measure_all(LOGITS[:0], Y[:0]) == {}
+
+
+@pytest.mark.parametrize("classes", [1, 3])
+def test_roc_auc_needs_two_classes(classes: int) -> None:
+    for ask in (lambda: check_metric("roc-auc", classes), lambda: measure("roc-auc", torch.zeros(4, classes), Y)):
+        with pytest.raises(OptionError, match=f"two classes, this graph has {classes}"):
+            ask()
+    check_metric("roc-auc", 2)
+    check_metric("accuracy", classes)
+
+
+def test_unknown_metric() -> None:
+    with pytest.raises(OptionError, match="'precision' is unknown"):
+        measure("precision", LOGITS, Y)

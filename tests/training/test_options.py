@@ -1,0 +1,120 @@
+"""Options are declared once: read off the classes, with the words of their docstrings."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+import torch
+
+from nlgnn.errors import OptionError
+from nlgnn.nn import GCN
+from nlgnn.nn.nonlocal_ import NonLocal
+from nlgnn.training.options import all_model_options, keyword_of, model_options
+from nlgnn.training.recipe import Recipe
+from nlgnn.training.systems import SYSTEMS
+
+SYSTEM_NAMES = list(SYSTEMS)
+LOCAL_OF = {name: system.local for name, system in SYSTEMS.items() if system.local}
+
+WRAPPER = {
+    "kernel_size",
+    "num_convs",
+    "conv_dropout",
+    "score_bias",
+    "multiply_score",
+    "standardise_score",
+    "zero_init",
+    "order",
+    "aggregation",
+    "head",
+    "local_loss",
+}
+
+
+def test_the_options_of_gcn() -> None:
+    options = model_options(SYSTEMS["gcn"])
+    assert list(options) == ["hidden", "num_layers", "dropout", "input_dropout"]
+    assert (options["num_layers"].type, options["num_layers"].default) == (int, 2)
+    assert (options["input_dropout"].type, options["input_dropout"].default) == (float | None, None)
+    assert options["dropout"].help == "share of hidden units dropped in training."
+
+
+@pytest.mark.parametrize("name", LOCAL_OF)
+def test_a_non_local_system_has_the_options_of_its_local_part_and_of_the_wrapper(name: str) -> None:
+    options, local = model_options(SYSTEMS[name]), model_options(SYSTEMS[LOCAL_OF[name]])
+    assert options.keys() == local.keys() | WRAPPER | {"embedding"}
+    for option in local:
+        assert options[option] == local[option]
+    signature = inspect.signature(NonLocal).parameters
+    for option in WRAPPER:
+        assert options[option].default == signature[option].default
+    assert options["embedding"].default is None  # as many as classes; the wrapper itself must be told
+
+
+def test_modules_are_no_options() -> None:
+    assert not {"local", "score", "convs", "in_channels", "out_channels"} & all_model_options().keys()
+
+
+@pytest.mark.parametrize("name", SYSTEM_NAMES)
+def test_recipe_and_model_share_no_name(name: str) -> None:
+    assert not model_options(SYSTEMS[name]).keys() & Recipe.model_fields.keys()
+
+
+@pytest.mark.parametrize("name", SYSTEM_NAMES)
+def test_every_option_has_words_and_a_type(name: str) -> None:
+    for option in model_options(SYSTEMS[name]).values():
+        assert len(option.help) > 10
+        assert "\n" not in option.help
+        assert option.help.endswith(".")
+        assert option.type not in (None, Any, inspect.Parameter.empty)
+        assert option.default is None or option.check(option.default) == option.default
+
+
+@pytest.mark.parametrize("name", SYSTEM_NAMES)
+def test_every_option_is_taken_by_the_class(name: str) -> None:
+    system = SYSTEMS[name]
+    defaults = {option: of.default for option, of in model_options(system).items() if of.default is not None}
+    arguments = {keyword_of(option): value for option, value in defaults.items()}
+    model = system.load()(in_channels=3, out_channels=2, **{"hidden_channels": 4} | arguments)
+    assert isinstance(model, torch.nn.Module)
+
+
+def test_all_options_are_the_union() -> None:
+    assert all_model_options().keys() == set().union(*(model_options(system) for system in SYSTEMS.values()))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("hidden", "48", 48),  # as it comes from a command line
+        ("dropout", 0, 0.0),
+        ("dropout", "0.5", 0.5),
+        ("score_bias", "false", False),
+        ("order", "random", "random"),
+        ("embedding", None, None),
+    ],
+)
+def test_values_are_converted(option: str, value: Any, expected: Any) -> None:
+    found = model_options(SYSTEMS["nlgcn"])[option].check(value)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("hidden", 4.5), ("hidden", "many"), ("dropout", "half"), ("score_bias", "perhaps"), ("order", "up")],
+)
+def test_a_value_of_another_type_is_named(option: str, value: Any) -> None:
+    with pytest.raises(OptionError) as caught:
+        model_options(SYSTEMS["nlgcn"])[option].check(value)
+    assert caught.value.what.startswith(f"{option}={value!r}: ")
+    assert caught.value.how.startswith(f"{option}: ")
+
+
+def test_short_names() -> None:
+    assert keyword_of("hidden") == "hidden_channels"
+    assert keyword_of("embedding") == "embedding_channels"
+    assert keyword_of("heads") == "heads"
+    assert "hidden_channels" in inspect.signature(GCN).parameters

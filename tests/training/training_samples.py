@@ -1,0 +1,76 @@
+"""Small graphs, models and helpers for the tests of this folder."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nlgnn.graph.graph import Graph
+from nlgnn.graph.splits import Split, make_splits
+from nlgnn.training.recipe import Recipe
+from nlgnn.training.run import Run
+from nlgnn.training.train import Plan
+
+# The module: the package's `fit` is the function.
+fit_module: ModuleType = importlib.import_module("nlgnn.training.fit")
+
+
+def easy_graph(num_nodes: int = 30, num_classes: int = 2, seed: int = 0) -> Graph:
+    """A feature tells the class; edges are random."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(num_nodes) % num_classes
+    x = rng.random((num_nodes, 4))
+    x[np.arange(num_nodes), y] += 2
+    names = [f"class {label}" for label in range(num_classes)]
+    return Graph(x, rng.integers(num_nodes, size=(2, 2 * num_nodes)), y, name="easy", class_names=names)
+
+
+def splits_of(graph: Graph, runs: int = 1) -> list[Split]:
+    return make_splits(graph, "random-60", runs)
+
+
+def recipe(**options: Any) -> Recipe:
+    """A short training without early stopping, unless the test says otherwise."""
+    return Recipe.of(**({"epochs": 5, "lr": 0.05, "stopping": "never", "device": "cpu"} | options))
+
+
+def small_plan(model: str = "nlmlp", runs: int = 2, **options: Any) -> Plan:
+    """With dropout, so that going on needs the state of the random numbers."""
+    wanted = {"hidden": 4, "dropout": 0.5, "epochs": 3, "lr": 0.05, "stopping": "never", "device": "cpu"} | options
+    return Plan("easy", model, runs=runs, preset="paper", options=wanted)
+
+
+class Linear(nn.Module):
+    """The smallest model: it looks at features only, and at one class more than the other if told so."""
+
+    def __init__(self, in_channels: int = 4, out_channels: int = 2) -> None:
+        super().__init__()
+        self.map = nn.Linear(in_channels, out_channels)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.map(x)
+
+
+def without_seconds(run: Run) -> dict[str, Any]:
+    return {name: value for name, value in run.summary().items() if name != "seconds"}
+
+
+def assert_same_runs(runs: list[Run], others: list[Run]) -> None:
+    """Equal in all but the time that they took."""
+    assert len(runs) == len(others)
+    for run, other in zip(runs, others, strict=True):
+        assert without_seconds(run) == without_seconds(other)
+        assert run.curves == other.curves
+        assert run.state.keys() == other.state.keys()
+        for name, value in run.state.items():
+            assert torch.equal(value, other.state[name]), name
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
