@@ -45,11 +45,13 @@ def demo(
     from nlgnn.experiments.demo import run_demo
     from nlgnn.render import demo_page
 
+    if picture is not None:
+        from nlgnn.report.figures import check_picture, save_chart, sequence_chart
+
+        check_picture(picture)
     result = run_demo(out, tell=errors.print)
     console.print(demo_page(result))
     if picture is not None:
-        from nlgnn.report.figures import save_chart, sequence_chart
-
         save_chart(sequence_chart(result.graph, result.sequences), picture)
         console.print(f"picture: {picture}", soft_wrap=True)
 

@@ -27,7 +27,9 @@ def table_of(headers: list[str], rows: list[list[str]], numbers_from: int = 1, *
 
 
 def rows_table(rows: list[dict[str, str]], caption: str) -> RenderableType:
-    return Group(table_of(list(rows[0]), [list(row.values()) for row in rows], numbers_from=2), Text(caption, "dim"))
+    table = table_of(list(rows[0]), [list(row.values()) for row in rows], numbers_from=2)
+    table.columns[1].no_wrap = True
+    return Group(table, Text(caption, "dim"))
 
 
 def dataset_table() -> RenderableType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -94,13 +95,14 @@ def test_reproduction_with_a_damaged_cell(command: Command) -> None:
 
 @pytest.fixture
 def short_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demonstration with fewer epochs, which are otherwise its own."""
+    """The demonstration with fewer runs and epochs."""
 
     def shorter(system: str, options: dict[str, object]) -> list[Variant]:
         return with_controls(system, {**options, "epochs": 4})
 
     with_controls = demo.with_controls
     monkeypatch.setattr(demo, "with_controls", shorter)
+    monkeypatch.setattr(demo, "Plan", partial(demo.Plan, runs=2))
 
 
 def test_demo(command: Command, short_demo: None) -> None:
@@ -121,8 +123,10 @@ def test_demo(command: Command, short_demo: None) -> None:
     assert Path("order.svg").read_text().startswith("<svg")
 
 
-def test_demo_refuses_a_picture_that_it_cannot_draw(command: Command, short_demo: None) -> None:
-    refused = command("demo", "--picture", "order.docx")
-    assert refused.code == 2
-    assert "order.docx cannot be drawn" in refused.err
-    assert "Traceback" not in refused.err
+@pytest.mark.parametrize("picture", ["order.docx", "order", "nowhere/order.svg"])
+def test_demo_refuses_a_picture_before_it_trains(command: Command, short_demo: None, picture: str) -> None:
+    refused = command("demo", "--picture", picture)
+    assert (refused.code, refused.out) == (2, "")
+    what, _ = refused.err.splitlines()
+    assert what.startswith(f"error: {picture} cannot be")
+    assert not list(Path().iterdir())

@@ -112,9 +112,7 @@ def test_config_file_equals_the_same_flags(command: Command) -> None:
     )
     from_file = command("train", "--config", "c.toml")
     flags = "--splits random-10 --preset robust --epochs 4 --lr 0.02 --threads 1 --metric macro-f1 --hidden 8"
-    from_flags = command(
-        *TRAIN[:-2], *flags.split(), "--kernel-size", 3, "--no-zero-init", "--epochs", 4, "--out", "Y"
-    )
+    from_flags = command(*TRAIN[:-2], *flags.split(), "--kernel-size", 3, "--no-zero-init", "--epochs", 4, "--out", "Y")
     assert figures(from_file.out) == figures(from_flags.out)
     assert len(figures(from_file.out)) == 2
     assert "validation macro-f1 %" in from_file.out

@@ -8,6 +8,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from nn_samples import assert_same, noise, random_edges, randomise, seeds
+from torch import nn
 from torch.nn import functional as F
 from torch_geometric import nn as pyg
 
@@ -208,3 +209,9 @@ def test_an_option_of_another_local_part_is_unknown():
 def test_impossible_options_are_refused(options, message):
     with pytest.raises(OptionError, match=message):
         NLMLP(3, 4, 2, **options)
+
+
+def test_a_foreign_part_is_not_assumed_to_compute_the_same_in_training():
+    convs = nn.Sequential(nn.BatchNorm1d(3), nn.Conv1d(3, 3, 1))
+    assert not NLMLP(4, 5, 3, convs=convs).deterministic
+    assert NLMLP(4, 5, 3).deterministic

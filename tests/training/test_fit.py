@@ -10,14 +10,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch_geometric.nn import GCN as PyGGCN
-from training_samples import Linear, assert_same_runs, easy_graph, fit_module, recipe, splits_of
+from torch_geometric import nn as pyg
+from training_samples import Linear, assert_same_runs, easy_graph, recipe, splits_of
 
 from nlgnn.errors import DataError, NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.nn import GCN, NLMLP
 from nlgnn.training.fit import fit
+from nlgnn.training.loop import cross_entropy
 from nlgnn.training.metrics import measure_all
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.systems import configure
@@ -247,7 +248,7 @@ def test_a_failing_pretraining_is_a_failed_run() -> None:
 
 def test_any_pyg_model() -> None:
     graph = easy_graph(40)
-    run = quiet_fit(lambda: PyGGCN(4, 8, 2, out_channels=2), graph, epochs=30)[0]
+    run = quiet_fit(lambda: pyg.GCN(4, 8, 2, out_channels=2), graph, epochs=30)[0]
     assert run.curves["train_loss"][-1] < run.curves["train_loss"][0]
     assert set(run.test) == {"accuracy", "macro-f1", "roc-auc"}
 
@@ -440,5 +441,5 @@ def test_a_graph_may_be_used_again() -> None:
 
 def test_cross_entropy_reads_the_mask_only() -> None:
     logits, y = torch.randn(4, 2), torch.tensor([0, 1, -1, 1])
-    loss = fit_module.cross_entropy((logits, None), y, torch.tensor([1, 3]))
+    loss = cross_entropy((logits, None), y, torch.tensor([1, 3]))
     assert loss.item() == pytest.approx(F.cross_entropy(logits[[1, 3]], y[[1, 3]]).item())

@@ -36,7 +36,9 @@ from training_samples import (
 
 from nlgnn.errors import NlgnnError, RunFolderError
 from nlgnn.graph.graph import Graph
-from nlgnn.training.fit import evaluate, fit, prepare
+from nlgnn.training import loop
+from nlgnn.training.fit import fit, prepare
+from nlgnn.training.loop import evaluate
 from nlgnn.training.run import Run, RunFolder, load_weights, read_tensors
 from nlgnn.training.train import Plan, Trained, read_plan, resume, train
 
@@ -136,14 +138,14 @@ def test_failed_runs_are_kept_as_such_and_left_out_of_predictions(
 ) -> None:
     """The second run gets a learning rate that overflows."""
     plan = small_plan(runs=2)
-    usual = fit_module._optimizer
+    usual = loop._optimizer
     calls: list[nn.Module] = []
 
     def second_overflows(model: nn.Module, of: Any) -> torch.optim.Optimizer:
         calls.append(model)
         return usual(model, of if len(calls) != 2 else of.model_copy(update={"lr": 1e38}))
 
-    monkeypatch.setattr(fit_module, "_optimizer", second_overflows)
+    monkeypatch.setattr(loop, "_optimizer", second_overflows)
     trained = quiet_train(plan, tmp_path / "run")
     assert [bool(run.failure) for run in trained.runs] == [False, True]
     kept = RunFolder.open(tmp_path / "run").finished_run(1)
@@ -239,16 +241,21 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes]) ->
         time.sleep(0.002)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """What the process would give if nobody stopped it."""
+    return quiet_train(small_plan(runs=3, epochs=120), tmp_path_factory.mktemp("whole") / "run")
+
+
 @pytest.mark.slow
-def test_kill_9(tmp_path: Path) -> None:
-    """A real process, killed in its first run, in its second, and while its third is written."""
-    whole = quiet_train(small_plan(runs=3, epochs=120), tmp_path / "whole")
+def test_kill_9(tmp_path: Path, whole: Trained) -> None:
+    """A real process, killed in its first run, in its second, and in its third."""
     awaited = ["checkpoint.safetensors", "models/00.safetensors", "models/01.safetensors"]
     for number, file in enumerate(awaited):
         path = tmp_path / str(number)
         with training_process(path) as process:
             wait_for((path / file).exists, process)
-            time.sleep(0.03 * number)
+            time.sleep(0.02 * number)
             os.kill(process.pid, signal.SIGKILL)
             assert process.wait() == -signal.SIGKILL
         assert not (path / "predictions.parquet").exists()
@@ -257,8 +264,7 @@ def test_kill_9(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_of_a_process(tmp_path: Path) -> None:
-    whole = quiet_train(small_plan(runs=3, epochs=120), tmp_path / "whole")
+def test_ctrl_c_of_a_process(tmp_path: Path, whole: Trained) -> None:
     with training_process(tmp_path / "run") as process:
         wait_for((tmp_path / "run" / "checkpoint.safetensors").exists, process)
         process.send_signal(signal.SIGINT)
@@ -398,14 +404,12 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, room: int, file: str) -> None
     folder = RunFolder.create(tmp_path / "run", {})
     folder.save_run(a_run(0))
     model = Linear()
-    training = fit_module.Training(model, torch.optim.Adam(model.parameters()))
+    training = loop.Training(model, torch.optim.Adam(model.parameters()))
     folder.save_checkpoint(training.checkpoint(1))
     before = files_in(folder.path)
+    checkpoint = training.checkpoint(2)
     with files_of_at_most(room), pytest.raises(RunFolderError, match="File too large") as caught:
-        if file == "checkpoint.safetensors":
-            folder.save_checkpoint(training.checkpoint(2))
-        else:
-            folder.save_run(a_run(1))
+        folder.save_checkpoint(checkpoint) if file == "checkpoint.safetensors" else folder.save_run(a_run(1))
     assert caught.value.what.startswith(f"{folder.path / file} cannot be written")
     assert f"--resume {folder.path}" in caught.value.how
     found = files_in(folder.path)

@@ -102,7 +102,6 @@ def test_presets_differ_as_documented() -> None:
         "released": common | {"score_bias": True},
         "robust": common
         | {
-            "score_bias": True,
             "standardise_score": True,
             "zero_init": True,
             "head": "residual",

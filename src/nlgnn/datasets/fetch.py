@@ -96,12 +96,12 @@ def download(file: RemoteFile) -> Path:
             error.response.close()
         raise DataError(
             f"Downloading {file.path} from {file.url} failed: {plain_reason(error)}.", how_to_place(file)
-        ) from error
+        ) from None
     except OSError as error:
         raise DataError(
             f"Downloading {file.path} from {file.url} failed: cannot write {target} ({error.strerror or error}).",
             f"Free some space, or set NLGNN_CACHE to another folder. {how_to_place(file)}",
-        ) from error
+        ) from None
     finally:
         bar.close()
         with suppress(OSError):  # it was never written, or has its final name by now

@@ -11,6 +11,7 @@ import os
 import platform
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,12 +67,25 @@ def run_cells(cells: list[Cell], folder: Path, progress: bool = True) -> Iterato
     for cell in cells:
         path = folder / cell.file_name
         if not path.exists():
+            with _saying_where(path):  # before the minutes that measuring takes
+                folder.mkdir(parents=True, exist_ok=True)
             result = measure_cell(cell, progress)
-            folder.mkdir(parents=True, exist_ok=True)
             half_written = path.with_name(f".{path.name}.{os.getpid()}")
-            half_written.write_text(json.dumps(result, indent=1) + "\n")
-            half_written.replace(path)
+            with _saying_where(path):
+                half_written.write_text(json.dumps(result, indent=1) + "\n")
+                half_written.replace(path)
         yield cell, read_cell(path)
+
+
+@contextmanager
+def _saying_where(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be written: {error.strerror or error}.",
+            "Make room or name another folder (--out); cells that were measured before are kept.",
+        ) from error
 
 
 def read_cell(path: Path) -> dict[str, Any]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
@@ -31,7 +33,7 @@ class Inputs(NamedTuple):
 
 def features(graph: Graph) -> Tensor | Operator:
     """Sparse features stay sparse: on bags of words the first layer is then many times faster."""
-    return Operator.from_scipy(graph.x) if isinstance(graph.x, sparse.csr_array) else torch.from_numpy(graph.x)
+    return Operator.from_scipy(graph.x) if isinstance(graph.x, sparse.csr_array) else _tensor(graph.x)
 
 
 def undirected_edges(graph: Graph) -> Int[Tensor, "2 m"]:
@@ -42,7 +44,7 @@ def undirected_edges(graph: Graph) -> Int[Tensor, "2 m"]:
 
 def prepare_plain(graph: Graph) -> Inputs:
     """Dense features and a symmetric `edge_index`, for modules that know nothing of this package."""
-    x = torch.from_numpy(graph.x.toarray() if isinstance(graph.x, sparse.csr_array) else graph.x)
+    x = _tensor(graph.x.toarray() if isinstance(graph.x, sparse.csr_array) else graph.x)
     return Inputs(x, undirected_edges(graph))
 
 
@@ -50,3 +52,8 @@ def with_self_loops(edges: Int[Tensor, "2 m"], num_nodes: int) -> Int[Tensor, "2
     """Exactly one self loop a node, whatever was there before; other repetitions stay."""
     loops = torch.arange(num_nodes, device=edges.device).expand(2, -1)
     return torch.cat([edges[:, edges[0] != edges[1]], loops], dim=1)
+
+
+def _tensor(values: NDArray[np.float32]) -> Tensor:
+    """The same memory; only read-only arrays, such as columns of tables, are copied."""
+    return torch.from_numpy(values if values.flags.writeable else values.copy())

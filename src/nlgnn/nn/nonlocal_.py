@@ -79,6 +79,7 @@ class NonLocal(nn.Module):
         if not 0 <= local_loss <= 1:
             raise OptionError(f"local_loss={local_loss} is not a share.", "Give a number from 0 to 1.")
         self.local, self.local_loss = local, local_loss
+        self._has_foreign_parts = score is not None or convs is not None
         self.aggregation: nn.Module
         if aggregation == "sort":
             self.aggregation = NonLocalAggregation(
@@ -113,9 +114,11 @@ class NonLocal(nn.Module):
 
     @property
     def deterministic(self) -> bool:
-        """Whether training and evaluation compute the same; of unknown local modules it is not assumed."""
-        return bool(getattr(self.local, "deterministic", False)) and all(
-            module.p == 0 for module in self.aggregation.modules() if isinstance(module, nn.Dropout)
+        """Whether training and evaluation compute the same; of modules from elsewhere it is not assumed."""
+        return (
+            bool(getattr(self.local, "deterministic", False))
+            and not self._has_foreign_parts
+            and all(module.p == 0 for module in self.aggregation.modules() if isinstance(module, nn.Dropout))
         )
 
     def prepare(self, graph: Graph) -> Inputs:

@@ -47,11 +47,21 @@ def sequence_chart(graph: Graph, sequences: dict[str, SortedSequence]) -> Any:
     )
 
 
+def check_picture(path: Path) -> None:
+    """Raise whatever would make `save_chart` fail: to be called before the hours that a picture is drawn from."""
+    _import_altair()
+    if path.suffix not in (".svg", ".png"):
+        raise NlgnnError(f"{path} cannot be drawn: its ending is unknown.", "Name a file that ends in .svg or .png.")
+    if not path.absolute().parent.is_dir():
+        raise NlgnnError(f"{path} cannot be written: there is no folder {path.parent}.", "Make it, or name another.")
+
+
 def save_chart(chart: Any, path: Path) -> None:
+    check_picture(path)
     try:
         chart.save(str(path))
-    except (OSError, ValueError) as error:
-        raise NlgnnError(f"{path} cannot be drawn: {error}.", "Name a file that ends in .svg or .png.") from None
+    except OSError as error:
+        raise NlgnnError(f"{path} cannot be written: {error.strerror}.", "Name a file that can be written.") from None
 
 
 def _import_altair() -> Any:

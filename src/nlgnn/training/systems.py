@@ -37,7 +37,6 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     # ours, for graphs that nobody tuned anything for: starts as the local model, and keeps it honest
     "robust": {
         "features": "unit-l2",
-        "score_bias": True,
         "standardise_score": True,
         "zero_init": True,
         "head": "residual",

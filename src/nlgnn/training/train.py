@@ -16,10 +16,11 @@ from nlgnn.errors import RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.training.execution import choose_device, model_like
-from nlgnn.training.fit import check, evaluate, fit, prepare
+from nlgnn.training.fit import check, fit, prepare
+from nlgnn.training.loop import evaluate
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import Run, RunFolder, load_weights
-from nlgnn.training.systems import configure, default_preset
+from nlgnn.training.systems import configure, default_preset, get_system
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Trained:
 def train(plan: Plan, graph: Graph, path: Path, progress: bool = True) -> Trained:
     """Train into a new folder."""
     factory, recipe = configure(plan.model, graph, plan.preset, **plan.options)
-    check(graph, make_splits(graph, plan.protocol, plan.runs, recipe.seed), recipe)  # before a folder is made
+    check(graph, make_splits(graph, plan.protocol, plan.runs), recipe)  # before a folder is made
     config = {
         **asdict(plan),
         "preset": plan.preset or default_preset(graph.name),
@@ -78,7 +79,9 @@ def resume(folder: RunFolder, graph: Graph, progress: bool = True) -> Trained:
             f"{folder.path} was trained on another version of {plan.graph!r}: its features, edges or labels differ.",
             "Put back the files that it was trained on, or train again.",
         )
-    factory, recipe = configure(plan.model, graph, plan.preset, **plan.options)
+    # From what was recorded, not from the options: a newer version may have other presets.
+    factory = partial(get_system(plan.model).load(), **_setting(folder, "model_arguments"))
+    recipe = Recipe.of(**_setting(folder, "recipe"))
     folder.remove_half_written()
     return _train(plan, graph, factory, recipe, folder, progress)
 
@@ -86,7 +89,7 @@ def resume(folder: RunFolder, graph: Graph, progress: bool = True) -> Trained:
 def _train(
     plan: Plan, graph: Graph, factory: partial[nn.Module], recipe: Recipe, folder: RunFolder, progress: bool
 ) -> Trained:
-    splits = make_splits(graph, plan.protocol, plan.runs, recipe.seed)
+    splits = make_splits(graph, plan.protocol, plan.runs)
     runs = fit(factory, graph, splits, recipe, folder=folder, progress=progress)
     folder.write_predictions(predictions(factory, graph, recipe, folder, runs))
     return Trained(plan, recipe, factory, folder, runs)

@@ -1,0 +1,76 @@
+"""Figures: the rows are tested, and that the drawing is a picture of sane size."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from nlgnn.analysis import SortedSequence
+from nlgnn.errors import NlgnnError
+from nlgnn.graph.graph import Graph
+from nlgnn.report.figures import check_picture, save_chart, sequence_chart, sequence_rows
+from nlgnn.report.palette import PALETTE
+
+GRAPH = Graph(np.eye(3), [[0], [1]], [1, -1, 0], name="three", class_names=["a", "b"])
+
+
+def sequence(order: list[int]) -> SortedSequence:
+    return SortedSequence(np.array(order), np.arange(3.0), GRAPH.y[order])
+
+
+SEQUENCES = {"before": sequence([0, 1, 2]), "after": sequence([2, 0, 1])}
+
+
+def test_rows_hold_the_class_at_every_position() -> None:
+    rows = sequence_rows(GRAPH, SEQUENCES)
+    assert [(row["order"], row["position"], row["end"], row["class"]) for row in rows] == [
+        ("before", 0, 1, "b"),
+        ("before", 1, 2, "unknown"),
+        ("before", 2, 3, "a"),
+        ("after", 0, 1, "a"),
+        ("after", 1, 2, "b"),
+        ("after", 2, 3, "unknown"),
+    ]
+    assert sequence_rows(GRAPH, SEQUENCES) == rows  # nothing was used up
+
+
+def test_svg(tmp_path: Path) -> None:
+    save_chart(sequence_chart(GRAPH, SEQUENCES), tmp_path / "order.svg")
+    text = (tmp_path / "order.svg").read_text()
+    root = ElementTree.fromstring(text)
+    assert 800 < float(root.attrib["width"]) < 2000
+    assert 80 < float(root.attrib["height"]) < 1000
+    for part in ("before", "after", "three: all nodes", *PALETTE[:2]):
+        assert part in text
+
+
+def test_png(tmp_path: Path) -> None:
+    save_chart(sequence_chart(GRAPH, SEQUENCES), tmp_path / "order.png")
+    content = (tmp_path / "order.png").read_bytes()
+    width, height = struct.unpack(">II", content[16:24])  # where every PNG has them
+    assert content[:4] == b"\x89PNG"
+    assert 800 < width < 2000
+    assert 80 < height < 1000
+
+
+@pytest.mark.parametrize("name", ["order.docx", "order", "order.html", "none/order.svg"])
+def test_file_that_cannot_be_drawn(name: str, tmp_path: Path) -> None:
+    for check in (check_picture, lambda path: save_chart(sequence_chart(GRAPH, SEQUENCES), path)):
+        with pytest.raises(NlgnnError, match=name) as raised:
+            check(tmp_path / name)
+        assert raised.value.how
+    assert not list(tmp_path.iterdir())
+
+
+def test_file_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "order.svg").mkdir()
+    with pytest.raises(NlgnnError, match=r"order\.svg cannot be written: Is a directory"):
+        save_chart(sequence_chart(GRAPH, SEQUENCES), tmp_path / "order.svg")
+
+
+def test_colours_differ() -> None:
+    assert len(set(PALETTE)) == len(PALETTE) >= 8
