@@ -31,7 +31,7 @@ NEEDS_DATA = ("texas", "chameleon", "settings.toml")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_run(command, tmp_path, monkeypatch, request):
+def test_commands_run(command, tmp_path, monkeypatch, request, as_users_run_it):
     monkeypatch.chdir(tmp_path)
     arguments = shlex.split(command)[1:]
     if arguments[0] == "train" and any(name in command for name in NEEDS_DATA):

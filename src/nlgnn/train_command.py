@@ -15,8 +15,8 @@ import typer
 
 from nlgnn.cli import AllowUnverified, console, errors
 from nlgnn.datasets import describe, load_graph
-from nlgnn.errors import NlgnnError, OptionError, RunFolderError, nearest
-from nlgnn.experiments.compare import with_controls
+from nlgnn.errors import NlgnnError, OptionError, nearest
+from nlgnn.experiments.compare import Variant, with_controls
 from nlgnn.render import result_table
 from nlgnn.training.options import all_model_options
 from nlgnn.training.recipe import Recipe
@@ -85,12 +85,15 @@ def train_graph(
     for variant in variants:
         resolve(variant.system, dataset.name, settings["preset"], variant.options)  # before anything is downloaded
     paths = [_folder(settings["out"], dataset.name, variant.slug, first=variant is variants[0]) for variant in variants]
-    _check_new(paths)
+    for path in paths:
+        RunFolder.refuse_existing(path)  # all of them, before the first is trained into
     loaded = load_graph(dataset.name, allow_unverified=allow_unverified)
     for variant in variants:  # once more, now that the classes are known
-        configure(variant.system, loaded, settings["preset"], **variant.options)[0]()
+        configure(variant.system, loaded, settings["preset"], **variant.options)
     trained: list[tuple[str, Trained]] = []
     for variant, path in zip(variants, paths, strict=True):
+        if errors.is_terminal:
+            errors.print(f"training {variant.label} on {loaded.name}, protocol {protocol}", markup=False)
         plan = Plan(dataset.name, variant.system, protocol, settings["runs"], settings["preset"], variant.options)
         trained.append((variant.label, _guarded(path, lambda: train(plan, loaded, path))))  # noqa: B023
     _show(trained)
@@ -113,7 +116,8 @@ def _resume(path: Path, graph: str | None, model: str | None, changed: list[str]
             f"--{changed[0].replace('_', '-')} cannot change while resuming {path}.", "Train into a new folder instead."
         )
     loaded = load_graph(plan.graph, allow_unverified=True)  # the folder knows its fingerprint
-    _show([(plan.model, _guarded(path, lambda: resume(folder, loaded)))])
+    label = Variant(plan.model, plan.options).label
+    _show([(label, _guarded(path, lambda: resume(folder, loaded)))])
 
 
 def _guarded(path: Path, work: Callable[[], Trained]) -> Trained:
@@ -140,15 +144,6 @@ def _folder(out: str | Path | None, graph: str, slug: str, first: bool) -> Path:
     if out is not None:
         return Path(out) if first else Path(out).with_name(f"{Path(out).name}-{slug}")
     return Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{graph}-{slug}"
-
-
-def _check_new(paths: list[Path]) -> None:
-    """None of the folders may exist: said before the first of them is trained into, not after."""
-    for path in paths:
-        if path.exists():
-            raise RunFolderError(
-                f"{path} exists already.", f"Go on with it (--resume {path}), name another folder, or remove it."
-            )
 
 
 def _read_config(path: Path | None) -> dict[str, Any]:

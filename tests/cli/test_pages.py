@@ -112,7 +112,7 @@ def test_demo(command: Command, short_demo: None) -> None:
     for label in ("Kenyon", "Projection", "Output", "Input"):
         assert f"█ {label}" in shown.out
     assert "before training" in shown.out
-    assert re.search(r"after \d epochs? ", shown.out)
+    assert re.search(r"after training \(epoch \d\) ", shown.out)
     assert shown.out.count("█") == 2 * 209 + 4
     rows = re.findall(r"^(.+?) {2,}\d+\.\d ± \d+\.\d +\d+\.\d ± \d+\.\d", shown.out, flags=re.MULTILINE)
     assert rows == ["nlgcn", "gcn", "nlgcn, kernel 1", "nlgcn, random order"]

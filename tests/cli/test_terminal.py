@@ -71,14 +71,14 @@ def test_bar_on_a_terminal_and_ctrl_c(tmp_path: Path) -> None:
 
 SLOW_EPOCHS = """
 import time
-from importlib import import_module
 from nlgnn.cli import main
+from nlgnn.training.progress import TrainingProgress
 
 def slow(*given):
     print("in an epoch", flush=True)
     time.sleep(600)
 
-import_module("nlgnn.training.loop").evaluate = slow
+TrainingProgress.update = slow
 main()
 """
 

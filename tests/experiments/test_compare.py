@@ -26,7 +26,7 @@ def test_controls_of_a_non_local_system() -> None:
 
 
 def test_local_systems_have_no_controls() -> None:
-    assert with_controls("gat", {"heads": 2}) == [("gat", {"heads": 2}, None)]
+    assert with_controls("gat", {"heads": 2}) == [("gat", {"heads": 2})]
 
 
 def test_unknown_system() -> None:

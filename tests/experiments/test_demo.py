@@ -24,11 +24,11 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.kernels == [5, 5]
     main = result.trained[0][1]
     run = main.runs[0]
-    assert list(result.sequences) == ["before training", f"after {run.chosen_epoch} epochs"]
+    assert list(result.sequences) == ["before training", f"after training (epoch {run.chosen_epoch})"]
     model = main.factory()
     model.load_state_dict(run.state)
     after = sorted_sequence(model, result.graph.scale_features(main.recipe.features))
-    np.testing.assert_array_equal(after.nodes, result.sequences[f"after {run.chosen_epoch} epochs"].nodes)
+    np.testing.assert_array_equal(after.nodes, result.sequences[f"after training (epoch {run.chosen_epoch})"].nodes)
     torch.manual_seed(run.seed)
     before = sorted_sequence(main.factory(), result.graph.scale_features(main.recipe.features))
     np.testing.assert_array_equal(before.nodes, result.sequences["before training"].nodes)

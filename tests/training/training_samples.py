@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import importlib
+import json
+import signal
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor, nn
 
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.run import Run
-from nlgnn.training.train import Plan
+from nlgnn.training.run import Run, RunFolder
+from nlgnn.training.train import Plan, Trained, resume, train
 
 # The module: the package's `fit` is the function.
 fit_module: ModuleType = importlib.import_module("nlgnn.training.fit")
@@ -74,3 +77,39 @@ def assert_same_runs(runs: list[Run], others: list[Run]) -> None:
 
 def files_in(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+GRAPH = easy_graph()
+
+
+def quiet_train(plan: Plan, path: Path, graph: Graph = GRAPH) -> Trained:
+    return train(plan, graph, path, progress=False)
+
+
+def quiet_resume(path: Path, graph: Graph = GRAPH) -> Trained:
+    return resume(RunFolder.open(path), graph, progress=False)
+
+
+def assert_same_folder(path: Path, whole: Path) -> None:
+    """The same files with the same content, but for the seconds; nothing half-written."""
+    found, wanted = files_in(path), files_in(whole)
+    assert found.keys() == wanted.keys()
+    for name in found.keys() - {"summary.json"}:
+        assert found[name] == wanted[name], name
+    summaries = [json.loads(files["summary.json"])["runs"] for files in (found, wanted)]
+    for run in (run for summary in summaries for run in summary):
+        run.pop("seconds")
+    assert summaries[0] == summaries[1]
+
+
+def signal_at(update: int, number: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Send a signal to this process in the given epoch, counted over all runs; the epochs seen are in the list."""
+    seen: list[int] = []
+
+    def counting(bar: object, epoch: int, *_: object) -> None:
+        seen.append(epoch)
+        if len(seen) == update:
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(fit_module.TrainingProgress, "update", counting)
+    return seen

@@ -14,11 +14,15 @@ CONTROLS: dict[str, dict[str, Any]] = {"kernel 1": {"kernel_size": 1}, "random o
 
 
 class Variant(NamedTuple):
-    """A system with options; `control` names what was changed to make it a control."""
+    """A system with options."""
 
     system: str
     options: dict[str, Any]
-    control: str | None = None
+
+    @property
+    def control(self) -> str | None:
+        """The name of the control that the options make of the system."""
+        return next((name for name, changed in CONTROLS.items() if changed.items() <= self.options.items()), None)
 
     @property
     def label(self) -> str:
@@ -31,13 +35,12 @@ class Variant(NamedTuple):
 
 def with_controls(system: str, options: dict[str, Any]) -> list[Variant]:
     """A system, then its local part and the two controls, where it is a non-local one."""
-    name = get_system(system).name
+    name, local = get_system(system).name, get_system(system).local
     variants = [Variant(name, options)]
-    local = get_system(system).local
     if local is not None:
         known = set(model_options(get_system(local))) | set(Recipe.model_fields)
         variants.append(Variant(local, {key: value for key, value in options.items() if key in known}))
-        variants += [Variant(name, {**options, **changed}, control) for control, changed in CONTROLS.items()]
+        variants += [Variant(name, {**options, **changed}) for changed in CONTROLS.values()]
     return variants
 
 

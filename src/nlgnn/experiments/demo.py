@@ -61,7 +61,7 @@ def sequences(trained: Trained, graph: Graph, run: Run) -> dict[str, SortedSeque
     after.load_state_dict(run.state)
     return {
         "before training": sorted_sequence(before, scaled),
-        f"after {run.chosen_epoch} epochs": sorted_sequence(after, scaled),
+        f"after training (epoch {run.chosen_epoch})": sorted_sequence(after, scaled),
     }
 
 

@@ -7,11 +7,11 @@ where it stopped and every table is built from what was measured.
 from __future__ import annotations
 
 import json
-import os
 import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from nlgnn.experiments.compare import Variant, paired_difference, spread, with_c
 from nlgnn.experiments.paper import Printed, printed_accuracy
 from nlgnn.graph.splits import make_splits
 from nlgnn.training.fit import fit
+from nlgnn.training.run import write_whole
 from nlgnn.training.systems import configure
 
 PROTOCOL, RUNS, PRESET = "random-60", 10, "released"
@@ -69,11 +70,9 @@ def run_cells(cells: list[Cell], folder: Path, progress: bool = True) -> Iterato
         if not path.exists():
             with _saying_where(path):  # before the minutes that measuring takes
                 folder.mkdir(parents=True, exist_ok=True)
-            result = measure_cell(cell, progress)
-            half_written = path.with_name(f".{path.name}.{os.getpid()}")
+            text = json.dumps(measure_cell(cell, progress), indent=1) + "\n"
             with _saying_where(path):
-                half_written.write_text(json.dumps(result, indent=1) + "\n")
-                half_written.replace(path)
+                write_whole(path, partial(Path.write_text, data=text))
         yield cell, read_cell(path)
 
 
@@ -98,14 +97,14 @@ def read_cell(path: Path) -> dict[str, Any]:
 
 def measure_cell(cell: Cell, progress: bool = True) -> dict[str, Any]:
     graph = load_graph(cell.dataset)
-    system, options, control = cell.variant
+    system, options = cell.variant
     factory, recipe = configure(system, graph, preset=PRESET, **options)
     started = time.perf_counter()
     runs = fit(factory, graph, make_splits(graph, PROTOCOL, RUNS), recipe, progress=progress)
     return {
         "dataset": cell.dataset,
         "system": system,
-        "control": control,
+        "control": cell.variant.control,
         "protocol": PROTOCOL,
         "preset": PRESET,
         "model": factory.keywords,

@@ -62,8 +62,11 @@ def model_options(system: System) -> dict[str, ModelOption]:
 
 
 def all_model_options() -> dict[str, ModelOption]:
-    """The options of all systems together."""
-    return {name: option for system in SYSTEMS.values() for name, option in model_options(system).items()}
+    """The options of all systems together; where systems share one, the first has the word."""
+    together: dict[str, ModelOption] = {}
+    for system in SYSTEMS.values():
+        together = model_options(system) | together
+    return together
 
 
 def _argument_words(source: type[nn.Module]) -> dict[str, str]:

@@ -81,10 +81,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, config: dict[str, Any]) -> RunFolder:
-        if path.exists():
-            raise RunFolderError(
-                f"{path} exists already.", f"Go on with it (--resume {path}), name another folder, or remove it."
-            )
+        cls.refuse_existing(path)
         half_made = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             (half_made / "models").mkdir(parents=True)
@@ -97,6 +94,17 @@ class RunFolder:
                 f"the run folder {path} cannot be made: {error.strerror}.", "Name a folder that can be written (--out)."
             ) from error
         return cls(path, config)
+
+    @staticmethod
+    def refuse_existing(path: Path) -> None:
+        try:
+            exists = path.exists()
+        except OSError as error:  # such as a name that is too long
+            raise RunFolderError(f"{path} cannot be used: {error.strerror}.", "Name another folder (--out).") from None
+        if exists:
+            raise RunFolderError(
+                f"{path} exists already.", f"Go on with it (--resume {path}), name another folder, or remove it."
+            )
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -204,20 +212,26 @@ class RunFolder:
         self._write(self.path / "curves.jsonl", lambda path: path.write_text("".join(f"{line}\n" for line in lines)))
 
     def _write(self, path: Path, write: Callable[[Path], object]) -> None:
-        half_written = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            write(half_written)
-            with open(half_written, "rb+") as file:
-                os.fsync(file.fileno())
-            half_written.replace(path)
+            write_whole(path, write)
         except (OSError, SafetensorError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise RunFolderError(
                 f"{path} cannot be written: {reason}. What was there before is untouched.",
                 f"Make room or mend the permissions, then go on with: nlgnn train --resume {self.path}",
             ) from error
-        finally:  # also when a second Ctrl-C ends it
-            half_written.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write under another name and rename, so that the file is there whole or not at all."""
+    half_written = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(half_written)
+        with open(half_written, "rb+") as file:
+            os.fsync(file.fileno())
+        half_written.replace(path)
+    finally:  # also when a second Ctrl-C ends it
+        half_written.unlink(missing_ok=True)
 
 
 def damaged(path: Path, error: Exception) -> RunFolderError:

@@ -165,6 +165,10 @@ def configure(name: str, graph: Graph, preset: str | None = None, **options: Any
         options: any field of `Recipe`, and any keyword argument of the model, with `hidden` for `hidden_channels` and
             `embedding` for `embedding_channels`.
     """
+    from nlgnn.training.execution import model_like
+
     arguments, recipe = resolve(name, graph.name, preset, options)
-    model_class = get_system(name).load()
-    return partial(model_class, in_channels=graph.num_features, out_channels=graph.num_classes, **arguments), recipe
+    sizes = {"in_channels": graph.num_features, "out_channels": graph.num_classes}
+    factory = partial(get_system(name).load(), **sizes, **arguments)
+    model_like(factory)  # options that do not go with this number of classes speak now
+    return factory, recipe
