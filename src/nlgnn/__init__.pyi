@@ -1,4 +1,3 @@
-from .analysis import reconnected_homophily as reconnected_homophily
 from .analysis import sorted_sequence as sorted_sequence
 from .datasets import load_graph as load_graph
 from .datasets import planted_order_graph as planted_order_graph
@@ -12,6 +11,7 @@ from .graph import from_scipy as from_scipy
 from .graph import homophily_table as homophily_table
 from .graph import make_splits as make_splits
 from .graph import node_homophily as node_homophily
+from .graph import reconnected_homophily as reconnected_homophily
 from .graph import to_networkx as to_networkx
 from .graph import to_pyg as to_pyg
 from .graph import to_scipy as to_scipy

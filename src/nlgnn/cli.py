@@ -49,7 +49,13 @@ def demo(
         from nlgnn.report.figures import check_picture, save_chart, sequence_chart
 
         check_picture(picture)
-    result = run_demo(out, tell=errors.print)
+    try:
+        result = run_demo(out, tell=errors.print)
+    except KeyboardInterrupt:
+        errors.print(
+            f"\ninterrupted. What was trained is in {out}: nlgnn train --resume goes on with a folder.", markup=False
+        )
+        raise
     console.print(demo_page(result))
     if picture is not None:
         save_chart(sequence_chart(result.graph, result.sequences), picture)

@@ -78,7 +78,6 @@ def train_graph(
             "no graph is named.", "Name one: nlgnn train texas --model nlmlp. `nlgnn datasets` lists them."
         )
     dataset = describe(settings["graph"])
-    given.setdefault("metric", dataset.metric)
     protocol = settings["splits"] or dataset.default_protocol
     variants = with_controls(settings["model"] or "nlgcn", given)
     variants = variants if settings["controls"] else variants[:1]

@@ -25,6 +25,18 @@ def test_controls_of_a_non_local_system() -> None:
     assert options == {"kernel_size": 3, "hidden": 8, "lr": 0.1, "order": "score"}
 
 
+def test_a_control_is_not_its_own_control() -> None:
+    for options in ({"kernel_size": 1}, {"order": "random"}):
+        variants = with_controls("nlgcn", options)
+        assert [variant.options for variant in variants].count(options) == 1
+        assert len({variant.slug for variant in variants}) == len(variants)  # each has a folder of its own
+
+
+def test_attention_has_no_kernel_and_no_order_to_control() -> None:
+    variants = with_controls("nlgcn", {"aggregation": "attention"})
+    assert [variant.system for variant in variants] == ["nlgcn", "gcn"]
+
+
 def test_local_systems_have_no_controls() -> None:
     assert with_controls("gat", {"heads": 2}) == [("gat", {"heads": 2})]
 

@@ -13,6 +13,7 @@ from nlgnn.experiments import reproduce
 from nlgnn.experiments.paper import printed_accuracy
 from nlgnn.experiments.reproduce import Cell, markdown, published_cells, published_table, run_cells
 from nlgnn.graph.graph import Graph
+from nlgnn.training.run import Run, RunFolder
 from nlgnn.training.systems import PUBLISHED
 
 
@@ -43,13 +44,13 @@ def test_cells() -> None:
 
 
 def fake(*tests: float | None) -> dict[str, Any]:
-    return {"seconds": 1.0, "runs": [{"test": test} for test in tests]}
+    return {"seconds": 1.0, "model": {}, "recipe": {}, "runs": [{"test": test} for test in tests]}
 
 
 def test_cells_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[Cell] = []
 
-    def measure(cell: Cell, progress: bool = True) -> dict[str, Any]:
+    def measure(cell: Cell, unfinished: Path, progress: bool = True) -> dict[str, Any]:
         if len(measured) == 2:
             raise KeyboardInterrupt
         measured.append(cell)
@@ -60,7 +61,7 @@ def test_cells_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeyboardInterrupt):
         list(run_cells(cells, folder))
     assert sorted(path.name for path in folder.iterdir()) == sorted(cell.file_name for cell in cells[:2])
-    monkeypatch.setattr(reproduce, "measure_cell", lambda cell, progress: fake(9.0))
+    monkeypatch.setattr(reproduce, "measure_cell", lambda cell, unfinished, progress: fake(9.0))
     assert [result["runs"][0]["test"] for _, result in run_cells(cells, folder)] == [1, 2, 9]
     assert [cell for cell, _ in run_cells(cells, folder)] == cells
 
@@ -69,7 +70,7 @@ def test_a_cell_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     def power_cut(self: Path, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(reproduce, "measure_cell", lambda cell, progress: fake(1.0))
+    monkeypatch.setattr(reproduce, "measure_cell", lambda cell, unfinished, progress: fake(1.0))
     cell = published_cells()[0]
     with monkeypatch.context() as unlucky:
         unlucky.setattr(Path, "replace", power_cut)
@@ -80,7 +81,7 @@ def test_a_cell_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
 
 
 def test_folder_is_tried_before_a_cell_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reproduce, "measure_cell", lambda cell, progress: pytest.fail("measured in vain"))
+    monkeypatch.setattr(reproduce, "measure_cell", lambda cell, unfinished, progress: pytest.fail("measured in vain"))
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="cannot be written"):
         list(run_cells(published_cells(), tmp_path / "file"))
@@ -91,6 +92,36 @@ def test_damaged_cell(tmp_path: Path) -> None:
     (tmp_path / cell.file_name).write_text("{")
     with pytest.raises(DataError, match=r"texas-nlmlp\.json cannot be read.*\nRemove it"):
         list(run_cells([cell], tmp_path))
+
+
+def test_a_cell_of_other_settings(tmp_path: Path) -> None:
+    cell = published_cells()[0]
+    (tmp_path / cell.file_name).write_text(json.dumps({**fake(1.0), "recipe": {"lr": 0.01}}))
+    with pytest.raises(DataError, match=r"was measured with lr=0\.01; now it is 0\.05\.\nRemove it"):
+        list(run_cells([cell], tmp_path))
+
+
+def test_an_interrupted_cell_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that were finished before an interruption are not trained again, and leave nothing behind in the end."""
+    small = Graph([[1, 0], [0, 1]] * 10, [[0, 1], [1, 2]], [0, 1] * 10, name="texas")
+    monkeypatch.setattr(reproduce, "load_graph", lambda name: small)
+    monkeypatch.setattr(reproduce, "RUNS", 2)
+    cell = published_cells()[0]
+    cell = cell._replace(variant=cell.variant._replace(options={"epochs": 3}))
+    save_run, saved = RunFolder.save_run, []
+
+    def interrupted_after(folder: RunFolder, run: Run) -> None:
+        save_run(folder, run)
+        saved.append(run.index)
+        if saved == [0]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunFolder, "save_run", interrupted_after)
+    with pytest.raises(KeyboardInterrupt):
+        list(run_cells([cell], tmp_path, progress=False))
+    list(run_cells([cell], tmp_path, progress=False))
+    assert saved == [0, 1]
+    assert [path.name for path in tmp_path.iterdir()] == [cell.file_name]
 
 
 def test_table(tmp_path: Path) -> None:
@@ -119,14 +150,14 @@ def test_table(tmp_path: Path) -> None:
     assert {line.count("|") for line in text.splitlines()} == {12}
 
 
-def test_measuring_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measuring_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a small graph of that name, two runs, a few epochs; the settings are the published ones."""
     small = Graph([[1, 0], [0, 1]] * 10, [[0, 1], [1, 2]], [0, 1] * 10, name="texas")
     monkeypatch.setattr(reproduce, "load_graph", lambda name: small)
     monkeypatch.setattr(reproduce, "RUNS", 2)
     cell = published_cells()[14]
     cell = cell._replace(variant=cell.variant._replace(options={**cell.variant.options, "epochs": 3}))
-    result = json.loads(json.dumps(reproduce.measure_cell(cell, progress=False)))
+    result = json.loads(json.dumps(reproduce.measure_cell(cell, tmp_path / ".cell", progress=False)))
     kept = {key: result[key] for key in ("dataset", "system", "control", "protocol", "preset")}
     assert list(kept.values()) == ["texas", "nlmlp", "kernel 1", "random-60", "released"]
     assert result["model"]["kernel_size"] == 1

@@ -74,7 +74,7 @@ def test_killed_at_any_rename(tmp_path: Path, expected: Trained, monkeypatch: py
                 assert_same_runs([run], [expected.runs[index]])
         assert_same_runs(quiet_resume(path).runs, expected.runs)
         assert files_in(path).keys() == kept.keys()
-    assert deaths == 2 * (3 + 3) + 1  # three checkpoints, weights, curves and summary a run, then predictions
+    assert deaths == 1 + 2 * (3 + 3) + 1  # the claim; three checkpoints, weights, curves, summary a run; predictions
 
 
 SCRIPT = """

@@ -22,16 +22,20 @@ from training_samples import (
     Linear,
     assert_same_folder,
     assert_same_runs,
+    easy_graph,
     files_in,
     quiet_resume,
     quiet_train,
+    recipe,
     small_plan,
+    splits_of,
 )
 
 from nlgnn.errors import NlgnnError, RunFolderError
 from nlgnn.graph.graph import Graph
+from nlgnn.graph.splits import Split
 from nlgnn.training import loop
-from nlgnn.training.fit import prepare
+from nlgnn.training.fit import fit, prepare
 from nlgnn.training.loop import evaluate
 from nlgnn.training.run import Run, RunFolder
 from nlgnn.training.train import Plan, Trained, read_plan
@@ -227,3 +231,19 @@ def test_a_bad_plan_makes_no_folder(tmp_path: Path, changes: dict[str, Any], mes
     with pytest.raises(NlgnnError, match=message):
         quiet_train(plan, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_for_one_training_only(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", {})
+    split = splits_of(GRAPH)
+    fit(Linear, GRAPH, split, recipe(), folder=folder, progress=False)
+    fit(Linear, GRAPH, split, recipe(threads=1), folder=folder, progress=False)  # what changes no figure may change
+    moved = Split(split[0].val, split[0].train, split[0].test)
+    for changed in (
+        lambda: fit(Linear, GRAPH, split, recipe(lr=0.1), folder=folder, progress=False),
+        lambda: fit(Linear, GRAPH, [moved], recipe(), folder=RunFolder.open(folder.path), progress=False),
+        lambda: fit("mlp", GRAPH, split, recipe(), folder=folder, progress=False),
+        lambda: fit(Linear, easy_graph(seed=1), split, recipe(), folder=folder, progress=False),
+    ):
+        with pytest.raises(RunFolderError, match="holds another training"):
+            changed()

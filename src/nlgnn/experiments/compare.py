@@ -22,7 +22,8 @@ class Variant(NamedTuple):
     @property
     def control(self) -> str | None:
         """The name of the control that the options make of the system."""
-        return next((name for name, changed in CONTROLS.items() if changed.items() <= self.options.items()), None)
+        names = [name for name, changed in CONTROLS.items() if changed.items() <= self.options.items()]
+        return ", ".join(names) or None
 
     @property
     def label(self) -> str:
@@ -40,7 +41,9 @@ def with_controls(system: str, options: dict[str, Any]) -> list[Variant]:
     if local is not None:
         known = set(model_options(get_system(local))) | set(Recipe.model_fields)
         variants.append(Variant(local, {key: value for key, value in options.items() if key in known}))
-        variants += [Variant(name, {**options, **changed}) for changed in CONTROLS.values()]
+        if options.get("aggregation") != "attention":  # which has neither kernel nor order
+            controls = [Variant(name, {**options, **changed}) for changed in CONTROLS.values()]
+            variants += [control for control in controls if control not in variants]
     return variants
 
 

@@ -19,7 +19,7 @@ from nlgnn.nn.nonlocal_ import NonLocal
 from nlgnn.training.run import Run
 from nlgnn.training.train import Plan, Trained, train
 
-GRAPH, MODEL = "mushroom-body", "nlgcn"
+GRAPH, MODEL, OPTIONS = "mushroom-body", "nlgcn", {"epochs": 500}
 
 
 class DemoResult(NamedTuple):
@@ -42,7 +42,7 @@ def run_demo(out: Path, tell: Callable[[str], None] = lambda _: None) -> DemoRes
     graph = load_graph(GRAPH)
     now = f"{datetime.now():%Y%m%d-%H%M%S}"
     trained = []
-    for variant in with_controls(MODEL, {}):
+    for variant in with_controls(MODEL, OPTIONS):
         tell(f"training {variant.label} on {graph.name}")
         plan = Plan(graph.name, variant.system, options=variant.options)
         trained.append((variant.label, train(plan, graph, out / f"{now}-{graph.name}-{variant.slug}")))

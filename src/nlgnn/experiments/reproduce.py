@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
-import time
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -17,28 +17,18 @@ from typing import Any, NamedTuple
 
 import torch
 
+from nlgnn import __version__
 from nlgnn.datasets import load_graph
 from nlgnn.errors import DataError
 from nlgnn.experiments.compare import Variant, paired_difference, spread, with_controls
 from nlgnn.experiments.paper import Printed, printed_accuracy
 from nlgnn.graph.splits import make_splits
 from nlgnn.training.fit import fit
-from nlgnn.training.run import write_whole
-from nlgnn.training.systems import configure
+from nlgnn.training.run import RunFolder, write_whole
+from nlgnn.training.systems import PUBLISHED, configure, resolve
 
 PROTOCOL, RUNS, PRESET = "random-60", 10, "released"
-# The quickest first; the settings are in training/systems.py.
-PUBLISHED_SYSTEMS = {
-    "texas": "nlmlp",
-    "cornell-pre2022": "nlmlp",
-    "cornell": "nlmlp",
-    "wisconsin": "nlmlp",
-    "chameleon": "nlgcn",
-    "actor": "nlmlp",
-    "squirrel": "nlgcn",
-}
-
-
+PUBLISHED_SYSTEMS = {dataset: published.system for dataset, published in PUBLISHED.items()}
 CAPTION = (
     f"Test accuracy in %: mean ± sample standard deviation over {RUNS} runs, protocol {PROTOCOL}, preset {PRESET}, "
     "the first epoch with the best validation accuracy. Differences are paired over splits and seeds (standard error)."
@@ -70,10 +60,12 @@ def run_cells(cells: list[Cell], folder: Path, progress: bool = True) -> Iterato
         if not path.exists():
             with _saying_where(path):  # before the minutes that measuring takes
                 folder.mkdir(parents=True, exist_ok=True)
-            text = json.dumps(measure_cell(cell, progress), indent=1) + "\n"
+            unfinished = folder / f".{path.stem}"  # keeps finished runs and checkpoints until the cell is whole
+            text = json.dumps(measure_cell(cell, unfinished, progress), indent=1) + "\n"
             with _saying_where(path):
                 write_whole(path, partial(Path.write_text, data=text))
-        yield cell, read_cell(path)
+                shutil.rmtree(unfinished, ignore_errors=True)
+        yield cell, read_cell(cell, path)
 
 
 @contextmanager
@@ -87,20 +79,27 @@ def _saying_where(path: Path) -> Iterator[None]:
         ) from error
 
 
-def read_cell(path: Path) -> dict[str, Any]:
+def read_cell(cell: Cell, path: Path) -> dict[str, Any]:
+    """What a cell gave, if it was measured with the settings that it has today."""
+    remedy = "Remove it, and it will be measured again."
     try:
-        cell: dict[str, Any] = json.loads(path.read_text())
-        return cell
-    except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read: {error}.", "Remove it, and it will be measured again.") from None
+        result: dict[str, Any] = json.loads(path.read_text())
+        recorded = result["recipe"] | result["model"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} cannot be read: {error}.", remedy) from None
+    arguments, recipe = resolve(cell.variant.system, cell.dataset, PRESET, cell.variant.options)
+    for name, value in (recipe.model_dump(exclude={"threads", "device"}) | arguments).items():
+        if recorded.get(name, value) != value:
+            raise DataError(f"{path} was measured with {name}={recorded[name]}; now it is {value}.", remedy)
+    return result
 
 
-def measure_cell(cell: Cell, progress: bool = True) -> dict[str, Any]:
+def measure_cell(cell: Cell, unfinished: Path, progress: bool = True) -> dict[str, Any]:
     graph = load_graph(cell.dataset)
     system, options = cell.variant
     factory, recipe = configure(system, graph, preset=PRESET, **options)
-    started = time.perf_counter()
-    runs = fit(factory, graph, make_splits(graph, PROTOCOL, RUNS), recipe, progress=progress)
+    folder = RunFolder.open(unfinished) if unfinished.exists() else RunFolder.create(unfinished, {})
+    runs = fit(factory, graph, make_splits(graph, PROTOCOL, RUNS), recipe, folder=folder, progress=progress)
     return {
         "dataset": cell.dataset,
         "system": system,
@@ -109,7 +108,7 @@ def measure_cell(cell: Cell, progress: bool = True) -> dict[str, Any]:
         "preset": PRESET,
         "model": factory.keywords,
         "recipe": recipe.model_dump(),
-        "seconds": round(time.perf_counter() - started, 1),
+        "seconds": round(sum(run.seconds for run in runs), 1),
         "runs": [
             {
                 "seed": run.seed,
@@ -122,7 +121,7 @@ def measure_cell(cell: Cell, progress: bool = True) -> dict[str, Any]:
             }
             for run in runs
         ],
-        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        "versions": {"nlgnn": __version__, "python": platform.python_version(), "torch": torch.__version__},
     }
 
 
@@ -133,8 +132,9 @@ def published_table(folder: Path) -> list[dict[str, str]]:
         variants = with_controls(system, {})
         tests = {}
         for variant in variants:
-            path = folder / Cell(dataset, variant).file_name
-            tests[variant.label] = [run["test"] for run in read_cell(path)["runs"]] if path.exists() else None
+            cell = Cell(dataset, variant)
+            path = folder / cell.file_name
+            tests[variant.label] = [run["test"] for run in read_cell(cell, path)["runs"]] if path.exists() else None
         main, local, kernel_1, random_order = tests.values()
         rows.append(
             {

@@ -99,7 +99,7 @@ def audit(graph: Graph, splits: Sequence[Split] = ()) -> Audit:
         unlabelled_nodes=int((~graph.labelled).sum()),
         singleton_classes=_class_names(graph, class_sizes == 1),
         absent_classes=_class_names(graph, class_sizes == 0),
-        zero_feature_rows=graph.num_nodes - len(np.unique(graph.x.nonzero()[0])),
+        zero_feature_rows=int((abs(graph.x).sum(axis=1) == 0).sum()),
         duplicate_feature_rows=int((_group_equal(_feature_rows(graph)) >= 0).sum()),
         twin_nodes=int((twins >= 0).sum()),
         num_splits=len(splits),

@@ -10,6 +10,7 @@ The permutation is piecewise constant: the score learns through the product :mat
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from nlgnn.errors import OptionError
-from nlgnn.nn.local import check_rate, check_width
+from nlgnn.nn.checks import check_rate, check_width
 
 
 class NonLocalAggregation(nn.Module):
@@ -132,6 +133,7 @@ def reset(module: nn.Module) -> None:
             reset(child)
 
 
+@lru_cache(maxsize=8)
 def _random_keys(num_nodes: int, device: torch.device) -> Tensor:
     """The same on every call and device. Not of torch, whose random numbers differ between replicas under vmap."""
     return torch.from_numpy(np.random.default_rng(0).random(num_nodes)).to(device)

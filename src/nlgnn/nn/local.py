@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph
+from nlgnn.nn.checks import check_rate, check_width
 from nlgnn.nn.inputs import Edges, Features, Inputs, features, undirected_edges
 from nlgnn.nn.layers import FeatureLinear, GraphAttention, GraphConvolution, neighbourhoods, normalised_adjacency
 from nlgnn.nn.sparse import Operator
@@ -106,6 +107,9 @@ class MLP(LocalModel):
 
     def operator(self, edges: Edges, num_nodes: int) -> None:
         return None
+
+    def prepare(self, graph: Graph) -> Inputs:
+        return Inputs(features(graph), None)
 
 
 class GCN(LocalModel):
@@ -204,15 +208,3 @@ def layer_widths(in_channels: int, hidden_channels: int, out_channels: int, num_
         check_width(name, width)
     widths = [in_channels] + [hidden_channels] * (num_layers - 1) + [out_channels]
     return list(pairwise(widths))
-
-
-def check_width(name: str, width: int) -> int:
-    if width < 1:
-        raise OptionError(f"{name}={width} is not a size.", "Give a whole number of at least 1.")
-    return width
-
-
-def check_rate(name: str, rate: float) -> float:
-    if not 0 <= rate < 1:
-        raise OptionError(f"{name}={rate} is not a dropout rate.", "Give a number from 0 (included) to 1 (excluded).")
-    return rate

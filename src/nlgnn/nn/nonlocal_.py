@@ -14,8 +14,9 @@ from nlgnn.errors import OptionError, nearest
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.aggregation import NonLocalAggregation, reset
 from nlgnn.nn.attention import GlobalAttention
+from nlgnn.nn.checks import check_width
 from nlgnn.nn.inputs import Inputs, prepare_plain
-from nlgnn.nn.local import GAT, GCN, MLP, check_width
+from nlgnn.nn.local import GAT, GCN, MLP
 
 
 class NonLocalOutput(NamedTuple):
@@ -133,11 +134,11 @@ class NonLocal(nn.Module):
         logits = z + self.head(mixed) if self.residual else self.head(torch.cat([z, mixed], dim=1))
         return NonLocalOutput(logits, z) if self.training and self.local_loss > 0 else logits
 
-    def loss(self, output: Tensor | NonLocalOutput, y: Int[Tensor, " n"], mask: Tensor) -> Float[Tensor, ""]:
+    def loss(self, output: Tensor | NonLocalOutput, y: Int[Tensor, " n"], nodes: Tensor) -> Float[Tensor, ""]:
         """Cross entropy of the final logits, mixed with that of the local ones where `local_loss` says so."""
         if isinstance(output, Tensor):
-            return F.cross_entropy(output[mask], y[mask])
-        final, local = (F.cross_entropy(logits[mask], y[mask]) for logits in output)
+            return F.cross_entropy(output[nodes], y[nodes])
+        final, local = (F.cross_entropy(logits[nodes], y[nodes]) for logits in output)
         return (1 - self.local_loss) * final + self.local_loss * local
 
 

@@ -12,9 +12,10 @@ from jaxtyping import Float, Int
 from scipy import sparse
 from torch import Tensor
 
-# torch says once a process that CSR is young; users can do nothing about it.
-warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
-warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
+with warnings.catch_warnings():
+    # torch says once a process that CSR is young. Users can do nothing about it, so it is said here, to nobody.
+    warnings.simplefilter("ignore")
+    torch.eye(1).to_sparse_csr()
 
 
 class Operator:
@@ -92,17 +93,10 @@ class Operator:
         """Inverted dropout on the stored values: zeros stay zeros, which is what dropping a dense matrix does."""
         return self.with_values(torch.nn.functional.dropout(self.values, rate)) if rate > 0 else self
 
-    def t(self) -> Operator:
-        """The transpose, at no cost."""
-        return Operator(self.transposed, self.matrix, self.transpose_order.argsort())
-
     def to(self, *args: Any, **kwargs: Any) -> Operator:
         """Like `Tensor.to`: a device, a floating-point type, or both."""
-        return Operator(
-            self.matrix.to(*args, **kwargs),
-            self.transposed.to(*args, **kwargs),
-            self.transpose_order.to(self.matrix.to(*args, **kwargs).device),
-        )
+        matrix = self.matrix.to(*args, **kwargs)
+        return Operator(matrix, self.transposed.to(*args, **kwargs), self.transpose_order.to(matrix.device))
 
 
 def spmm(operator: Operator, dense: Tensor) -> Tensor:

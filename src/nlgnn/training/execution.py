@@ -13,7 +13,7 @@ import torch
 from scipy import sparse
 from torch import Tensor, nn
 
-from nlgnn.errors import OptionError
+from nlgnn.errors import OptionError, RunFolderError
 from nlgnn.graph.graph import Graph
 
 # Below this many multiplied entries (edges and feature values) a second thread costs more than it brings.
@@ -60,10 +60,15 @@ def random_state(device: torch.device) -> Tensor:
 
 
 def set_random_state(state: Tensor, device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(state, device)
-    else:
-        torch.set_rng_state(state)
+    try:
+        if device.type == "cuda":
+            torch.cuda.set_rng_state(state, device)
+        else:
+            torch.set_rng_state(state)
+    except RuntimeError:
+        raise RunFolderError(
+            f"the interrupted run was on another kind of device than {device}.", "Go on with it where it was begun."
+        ) from None
 
 
 class Interrupt:

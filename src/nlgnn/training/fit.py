@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -18,7 +20,7 @@ from nlgnn.training.metrics import check_metric
 from nlgnn.training.progress import TrainingProgress
 from nlgnn.training.recipe import Recipe, check_pretraining
 from nlgnn.training.run import Run, RunFolder
-from nlgnn.training.systems import configure
+from nlgnn.training.systems import configure, default_protocol
 
 CHECKPOINT_SECONDS = 30.0
 
@@ -26,7 +28,7 @@ CHECKPOINT_SECONDS = 30.0
 def fit(
     factory: str | Callable[[], nn.Module],
     graph: Graph,
-    splits: str | Sequence[Split] = "random-60",
+    splits: str | Sequence[Split] | None = None,
     recipe: Recipe | None = None,
     *,
     folder: RunFolder | None = None,
@@ -37,7 +39,7 @@ def fit(
     Args:
         factory: makes a fresh model, or the name of a system, which then comes with its settings for this graph.
         graph: all nodes, in training too: labels of validation and test nodes are never looked at there.
-        splits: the splits, or the name of a protocol.
+        splits: the splits, or the name of a protocol; by default the protocol that goes with the graph.
         recipe: how to train; by default the system's own, or `Recipe()`.
         folder: where runs are kept as they finish, and where an interrupted one goes on from.
         progress: whether a bar is drawn, on terminals, once training takes longer than two seconds.
@@ -49,12 +51,15 @@ def fit(
         factory, own_recipe = configure(factory, graph)
         recipe = recipe or own_recipe
     recipe = recipe or Recipe()
+    splits = default_protocol(graph) if splits is None else splits
     splits = make_splits(graph, splits) if isinstance(splits, str) else list(splits)
     check(graph, splits, recipe)
     graph = graph.scale_features(recipe.features)
     device = choose_device(recipe.device)
     model = model_like(factory)
     check_pretraining(model, recipe)
+    if folder:
+        folder.claim(identity(graph, splits, recipe, model))
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     inputs = prepare(model, graph).to(device=device, dtype=dtype)
     y = torch.tensor(graph.y, device=device)  # a copy: columns of tables are read-only
@@ -77,9 +82,21 @@ def fit(
                     folder.save_run(run)
             bar.finish_run()
             done.append(run)
+        if interrupt.requested:  # in the last epoch of all: the caller may have more to do
+            raise KeyboardInterrupt
     if all(run.failure for run in done):
         raise NlgnnError(f"every run failed; {done[0].failure}.", "Try a lower learning rate, or look at the features.")
     return done
+
+
+def identity(graph: Graph, splits: Sequence[Split], recipe: Recipe, model: nn.Module) -> str:
+    """A hash of all that decides the figures: runs with another one are not of the same training."""
+    shapes = [(name, tuple(value.shape)) for name, value in model.state_dict().items()]
+    settings = recipe.model_dump(exclude={"threads", "device"})
+    digest = hashlib.sha256(repr((graph.fingerprint, settings, type(model).__name__, shapes)).encode())
+    for split in splits:
+        digest.update(np.packbits([split.train, split.val, split.test]).tobytes())
+    return digest.hexdigest()[:16]
 
 
 class _Watch:

@@ -113,7 +113,7 @@ def train_split(
             run.failure = f"run {run.index}: {error}"
             return run
     run.epochs, run.chosen_epoch, run.seconds = training.epoch, training.best_epoch, training.seconds
-    run.curves, run.state = training.curves, training.best_state
+    run.curves, run.state = training.curves, {name: value.cpu() for name, value in training.best_state.items()}
     model.load_state_dict(run.state)
     logits = evaluate(model, task.inputs)
     run.val = measure_all(logits[task.val], task.y[task.val])
@@ -183,8 +183,8 @@ def _optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     return torch.optim.Adam([group for group in groups if group["params"]], lr=recipe.lr, fused=True)
 
 
-def cross_entropy(output: Any, y: Tensor, mask: Tensor) -> Tensor:
-    return F.cross_entropy(logits_of(output)[mask], y[mask])
+def cross_entropy(output: Any, y: Tensor, nodes: Tensor) -> Tensor:
+    return F.cross_entropy(logits_of(output)[nodes], y[nodes])
 
 
 def logits_of(output: Any) -> Tensor:

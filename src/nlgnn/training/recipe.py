@@ -45,7 +45,7 @@ class Recipe(BaseModel):
     threads: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         "auto", description="CPU threads; auto takes one for small graphs and all for large ones."
     )
-    device: str = Field("auto", description="cpu, cuda, cuda:1, mps, or auto: a GPU where there is one.")
+    device: str = Field("auto", description="cpu, cuda, cuda:1, or auto: a GPU where there is one.")
 
     @classmethod
     def of(cls, **options: Any) -> Recipe:

@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +75,12 @@ class RunFolder:
 
     def __init__(self, path: Path, config: dict[str, Any]) -> None:
         self.path, self.config = path, config
+        self._identity: str | None = None
         self._runs: dict[int, dict[str, Any]] = {}
         with contextlib.suppress(FileNotFoundError):
             summary = json.loads((path / "summary.json").read_text())
             self._runs = {run["index"]: Run(**run).summary() for run in summary["runs"]}
+            self._identity = summary.get("identity")
 
     @classmethod
     def create(cls, path: Path, config: dict[str, Any]) -> RunFolder:
@@ -125,6 +128,17 @@ class RunFolder:
                 f"{path} cannot be read as a run folder: {error}.", "Restore its JSON files or train again."
             ) from None
 
+    def claim(self, identity: str) -> None:
+        """Say which training this folder is for; another one than before is refused."""
+        if self._identity not in (None, identity):
+            raise RunFolderError(
+                f"{self.path} holds another training: its graph, splits, recipe or model differ.",
+                "Train into a new folder, or put back what it was trained with.",
+            )
+        if self._identity is None:
+            self._identity = identity
+            self._write_summary()
+
     def finished_run(self, index: int) -> Run | None:
         """The run with its weights and curves, or None where it is not finished."""
         if index not in self._runs:
@@ -132,17 +146,22 @@ class RunFolder:
         run = Run(**self._runs[index])
         if run.failure is None:
             run.state = read_tensors(self._model_path(index))
-            run.curves = self._curves().get(index, {})
+            run.curves = self._curves.get(index, {})
         return run
 
     def save_run(self, run: Run) -> None:
         if run.failure is None:
             self._write(self._model_path(run.index), lambda path: _save_tensors(run.state, path))
-            self._write_curves(self._curves() | {run.index: run.curves})
+            self._curves[run.index] = run.curves
+            self._write_curves(self._curves)
         self._runs[run.index] = run.summary()
-        summary = {"format_version": FORMAT_VERSION, "runs": [self._runs[index] for index in sorted(self._runs)]}
-        self._write(self.path / "summary.json", lambda path: path.write_text(json.dumps(summary, indent=2)))
+        self._write_summary()
         self._checkpoint_path.unlink(missing_ok=True)
+
+    def _write_summary(self) -> None:
+        runs = [self._runs[index] for index in sorted(self._runs)]
+        summary = {"format_version": FORMAT_VERSION, "identity": self._identity, "runs": runs}
+        self._write(self.path / "summary.json", lambda path: path.write_text(json.dumps(summary, indent=2)))
 
     @property
     def _checkpoint_path(self) -> Path:
@@ -189,6 +208,7 @@ class RunFolder:
     def _model_path(self, index: int) -> Path:
         return self.path / "models" / f"{index:02d}.safetensors"
 
+    @cached_property
     def _curves(self) -> dict[int, dict[str, list[float]]]:
         curves: dict[int, dict[str, list[float]]] = {}
         path = self.path / "curves.jsonl"

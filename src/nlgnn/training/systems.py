@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nlgnn.errors import OptionError, nearest
 
@@ -28,12 +28,14 @@ NONLOCAL_GRID = {**PAPER_GRID, "kernel_size": (3, 5, 7)}
 # Where nothing better is known of a graph.
 DEFAULTS: Mapping[str, Any] = {"hidden": 48, "dropout": 0.5}
 
+# How the authors' program trains.
+PROGRAM: Mapping[str, Any] = {"epochs": 3000, "stopping": "window", "window": 100, "selection": "first-best"}
+
 # A preset is a bundle of options; keys that a system does not have are passed over.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
-    # the text of the paper, which is what the modules do by themselves
-    "paper": {},
-    # the authors' program, where it differs
-    "released": {"score_bias": True, "stopping": "window", "window": 100, "selection": "first-best", "epochs": 3000},
+    # the text of the paper, which is what the modules do by themselves; where it is silent, the authors' program
+    "paper": PROGRAM,
+    "released": {**PROGRAM, "score_bias": True},
     # ours, for graphs that nobody tuned anything for: starts as the local model, and keeps it honest
     "robust": {
         "features": "unit-l2",
@@ -44,18 +46,41 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
-# The authors' published settings, a row a dataset. They were chosen for NLGCN on the first two graphs and for NLMLP on
-# the others; other systems take from a row what they have an option for.
-PUBLISHED: Mapping[str, Mapping[str, Any]] = {
-    "chameleon": {"kernel_size": 5, "dropout": 0.0, "conv_dropout": 0.0, "weight_decay": 0.0, "epochs": 6000},
-    "squirrel": {"hidden": 96, "kernel_size": 5, "dropout": 0.0, "conv_dropout": 0.5, "weight_decay": 0.0},
-    "actor": {"kernel_size": 5, "dropout": 0.0, "conv_dropout": 0.5, "weight_decay": 5e-4},
-    "cornell": {"kernel_size": 3, "dropout": 0.5, "conv_dropout": 0.0, "weight_decay": 5e-5},
-    "texas": {"kernel_size": 5, "dropout": 0.5, "conv_dropout": 0.0, "weight_decay": 5e-4},
-    "wisconsin": {"kernel_size": 3, "dropout": 0.5, "conv_dropout": 0.0, "weight_decay": 5e-4},
+
+class Published(NamedTuple):
+    """Settings that the authors published for one system on one dataset."""
+
+    system: str
+    options: Mapping[str, Any]
+
+
+def _published(system: str, hidden: int = 48, **options: Any) -> Published:
+    return Published(system, {"hidden": hidden, "lr": 0.05, **options})
+
+
+PUBLISHED: Mapping[str, Published] = {
+    "texas": _published("nlmlp", kernel_size=5, dropout=0.5, conv_dropout=0.0, weight_decay=5e-4),
+    "cornell": _published("nlmlp", kernel_size=3, dropout=0.5, conv_dropout=0.0, weight_decay=5e-5),
+    "cornell-pre2022": _published("nlmlp", kernel_size=3, dropout=0.5, conv_dropout=0.0, weight_decay=5e-5),
+    "wisconsin": _published("nlmlp", kernel_size=3, dropout=0.5, conv_dropout=0.0, weight_decay=5e-4),
+    "chameleon": _published("nlgcn", kernel_size=5, dropout=0.0, conv_dropout=0.0, weight_decay=0.0, epochs=6000),
+    "actor": _published("nlmlp", kernel_size=5, dropout=0.0, conv_dropout=0.5, weight_decay=5e-4),
+    "squirrel": _published("nlgcn", hidden=96, kernel_size=5, dropout=0.0, conv_dropout=0.5, weight_decay=0.0),
 }
-PUBLISHED = {name: {"hidden": 48, "lr": 0.05, **row} for name, row in PUBLISHED.items()}
-PUBLISHED = {**PUBLISHED, "cornell-pre2022": PUBLISHED["cornell"]}
+
+
+def dataset_options(graph_name: str, system: str, preset: str) -> dict[str, Any]:
+    """What is known of a dataset: its authors' metric, and the published settings."""
+    from nlgnn.datasets.catalog import CATALOG
+
+    options: dict[str, Any] = {"metric": CATALOG[graph_name].metric} if graph_name in CATALOG else {}
+    if graph_name in PUBLISHED:
+        options |= PUBLISHED[graph_name].options
+        if system != PUBLISHED[graph_name].system:
+            options.pop("kernel_size")  # the authors' program has 5 where it does not have this one
+        if preset == "robust":
+            options.pop("epochs", None)  # goes with the program's stopping rule
+    return options
 
 
 @dataclass(frozen=True)
@@ -144,7 +169,10 @@ def resolve(
     for option in options:
         if option not in known:
             raise OptionError(f"{system.name} has no option {option!r}.", nearest(option, sorted(known)))
-    bundles = {**system.defaults, **PRESETS[preset or default_preset(graph_name)], **PUBLISHED.get(graph_name, {})}
+    preset = preset or default_preset(graph_name)
+    bundles = {**system.defaults, **PRESETS[preset], **dataset_options(graph_name, system.name, preset)}
+    if "dropout" in options:
+        bundles.pop("conv_dropout", None)  # one rate given is both, unless the other is given too
     chosen = {option: value for option, value in bundles.items() if option in known} | dict(options)
     recipe = Recipe.of(**{option: value for option, value in chosen.items() if option in for_recipe})
     arguments = {
@@ -153,6 +181,15 @@ def resolve(
     sizes = {"in_channels": 1, "out_channels": arguments.get("embedding_channels") or 2}
     check_pretraining(model_like(partial(system.load(), **sizes, **arguments)), recipe)
     return arguments, recipe
+
+
+def default_protocol(graph: Graph) -> str:
+    """The user's own splits where there are some, else what the dataset's authors use, else `random-60`."""
+    from nlgnn.datasets.catalog import CATALOG
+
+    if "column" in graph.splits:
+        return "column"
+    return CATALOG[graph.name].default_protocol if graph.name in CATALOG else "random-60"
 
 
 def configure(name: str, graph: Graph, preset: str | None = None, **options: Any) -> tuple[partial[nn.Module], Recipe]:

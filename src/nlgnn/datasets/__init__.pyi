@@ -1,0 +1,10 @@
+from .builtin import mushroom_body as mushroom_body
+from .catalog import ALIASES as ALIASES
+from .catalog import CATALOG as CATALOG
+from .catalog import describe as describe
+from .dataset import Dataset as Dataset
+from .dataset import RemoteFile as RemoteFile
+from .dataset import Statistics as Statistics
+from .fetch import is_present as is_present
+from .load import load_graph as load_graph
+from .synthetic import planted_order_graph as planted_order_graph
