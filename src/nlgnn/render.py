@@ -33,7 +33,7 @@ def rows_table(rows: list[dict[str, str]], caption: str) -> RenderableType:
 
 
 def dataset_table() -> RenderableType:
-    from nlgnn.datasets import CATALOG, is_present
+    from nlgnn.datasets import ALIASES, CATALOG, is_present
 
     rows = []
     for dataset in CATALOG.values():
@@ -47,10 +47,11 @@ def dataset_table() -> RenderableType:
     table = table_of(headers, rows, padding=(0, 1, 0, 0))
     for column in table.columns[-2:]:
         column.justify, column.no_wrap = "left", True
+    aliases = ", ".join(f"{alias} is {name}" for alias, name in ALIASES.items())
     caption = (
         "fetch: would be downloaded. Edges are distinct, undirected, without\n"
         "loops. H(G): mean share of a node's neighbours with its label; empty: never measured.\n"
-        "`nlgnn datasets NAME` shows one in full."
+        f"{aliases}. `nlgnn datasets NAME` shows one in full."
     )
     return Group(table, Text(caption, "dim"))
 
@@ -129,10 +130,11 @@ def result_table(trained: list[tuple[str, Trained]]) -> RenderableType:
             paired = paired_difference(*figures)
             difference = f"{paired.mean:+.1f} ({paired.std:.1f})" if paired else ""
         cells = [label, str(line.val), str(line.test or "–")]
-        rows.append([*cells, *([difference] if len(trained) > 1 else []), f"{line.ms_per_epoch:.1f}"])
+        times = [f"{line.epochs:.0f}", f"{line.ms_per_epoch:.1f}"]
+        rows.append([*cells, *([difference] if len(trained) > 1 else []), *times])
     headers = ["system", f"validation {metric} %", f"test {metric} %"]
     headers += [f"{trained[0][0]} minus it (se)"] if len(trained) > 1 else []
-    return Group(table_of([*headers, "ms/epoch"], rows), Text(_protocol(trained[0][1]), "dim"))
+    return Group(table_of([*headers, "epochs", "ms/epoch"], rows), Text(_protocol(trained[0][1]), "dim"))
 
 
 def _protocol(result: Trained) -> str:
@@ -147,7 +149,7 @@ def _protocol(result: Trained) -> str:
         f"Graph {result.plan.graph}. Mean ± sample standard deviation over {_count(len(runs), 'run')} on "
         f"{_count(splits, 'split')}, "
         f"protocol {result.plan.protocol}, preset {result.folder.config['preset']}; figures of {chosen}. "
-        f"ms/epoch: training step and evaluation."
+        f"Epochs: mean trained, stopping rule {recipe.stopping}; ms/epoch: training step and evaluation."
     )
 
 
@@ -156,11 +158,11 @@ def demo_page(result: DemoResult) -> RenderableType:
 
     graph = result.graph
     strips = [
-        Group(Text(f"{title} (H of neighbours along it: {agreement:.2f})"), strip(labels.tolist()))
+        Group(Text(f"{title} (H of neighbours along it: {agreement:.2f})"), strip(labels.tolist(), graph.class_names))
         for title, (labels, agreement) in result.strips().items()
     ]
     legend = Text("  ").join(
-        Text(f"█ {name}", PALETTE[label % len(PALETTE)]) for label, name in enumerate(graph.class_names)
+        strip([label], graph.class_names) + Text(f" {name}") for label, name in enumerate(graph.class_names)
     )
     facts = (
         f"H(G) = {node_homophily(graph):.2f} along the edges, {chance_homophily(graph):.2f} for a random order. "
@@ -178,11 +180,11 @@ def demo_page(result: DemoResult) -> RenderableType:
     )
 
 
-def strip(labels: list[int]) -> Text:
-    """A coloured block a node; nodes of unknown label are blank."""
+def strip(labels: list[int], names: tuple[str, ...]) -> Text:
+    """A coloured letter a node, the first of its class; nodes of unknown label are blank."""
     text = Text()
     for label in labels:
-        text.append("█" if label >= 0 else " ", PALETTE[label % len(PALETTE)])
+        text.append(names[label][:1] if label >= 0 else " ", f"black on {PALETTE[label % len(PALETTE)]}")
     return text
 
 

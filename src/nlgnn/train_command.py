@@ -6,6 +6,7 @@ import inspect
 import shlex
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import NoneType, UnionType
@@ -17,6 +18,7 @@ from nlgnn.cli import AllowUnverified, console, errors
 from nlgnn.datasets import describe, load_graph
 from nlgnn.errors import NlgnnError, OptionError, nearest
 from nlgnn.experiments.compare import Variant, with_controls
+from nlgnn.graph.graph import Graph
 from nlgnn.render import result_table
 from nlgnn.training.options import all_model_options
 from nlgnn.training.recipe import Recipe
@@ -66,8 +68,9 @@ def train_graph(
     """Train a model on every split of a graph."""
     options = {name: value for name, value in options.items() if value is not None}
     if resume is not None:
-        fixed = {"splits": splits, "runs": runs, "preset": preset, "controls": controls, "out": out, "config": config}
-        _resume(resume, graph, model, [*(name for name, value in fixed.items() if value is not None), *options])
+        fixed = {"splits": splits, "runs": runs, "preset": preset, "out": out, "config": config} | options
+        changed = [name for name, value in fixed.items() if value is not None]
+        _resume(resume, graph, model, changed, bool(controls))
         return
     plan_given: dict[str, Any] = {"graph": graph, "model": model, "splits": splits, "runs": runs, "preset": preset}
     plan_given |= {"controls": controls, "out": out}
@@ -80,32 +83,31 @@ def train_graph(
     dataset = describe(settings["graph"])
     protocol = settings["splits"] or dataset.default_protocol
     variants = with_controls(settings["model"] or "nlgcn", given)
+    if settings["controls"] and len(variants) == 1:
+        errors.print(f"{variants[0].system} is a local model: it has no controls.")
     variants = variants if settings["controls"] else variants[:1]
     for variant in variants:
         resolve(variant.system, dataset.name, settings["preset"], variant.options)  # before anything is downloaded
-    paths = [_folder(settings["out"], dataset.name, variant.slug, first=variant is variants[0]) for variant in variants]
+    paths = _folders(settings["out"] or _new_name(dataset.name, variants[0]), variants)
     for path in paths:
         RunFolder.refuse_existing(path)  # all of them, before the first is trained into
     loaded = load_graph(dataset.name, allow_unverified=allow_unverified)
-    for variant in variants:  # once more, now that the classes are known
-        configure(variant.system, loaded, settings["preset"], **variant.options)
-    trained: list[tuple[str, Trained]] = []
-    for variant, path in zip(variants, paths, strict=True):
-        if errors.is_terminal:
-            errors.print(f"training {variant.label} on {loaded.name}, protocol {protocol}", markup=False)
-        plan = Plan(dataset.name, variant.system, protocol, settings["runs"], settings["preset"], variant.options)
-        trained.append((variant.label, _guarded(path, lambda: train(plan, loaded, path))))  # noqa: B023
-    _show(trained)
-    if len(trained) == 1 and len(with_controls(variants[0].system, given)) > 1:
+    plans = [
+        Plan(dataset.name, variant.system, protocol, settings["runs"], settings["preset"], variant.options)
+        for variant in variants
+    ]
+    for plan in plans:  # once more, now that the classes are known
+        configure(plan.model, loaded, plan.preset, **plan.options)
+    _train_all(plans, paths, loaded)
+    if len(plans) == 1 and len(with_controls(plans[0].model, given)) > 1:
         console.print("Does the order matter? --controls trains the local part, kernel 1 and a random order beside it.")
 
 
-def _resume(path: Path, graph: str | None, model: str | None, changed: list[str]) -> None:
-    folder = RunFolder.open(path)
-    plan = read_plan(folder)
+def _resume(path: Path, graph: str | None, model: str | None, changed: list[str], controls: bool) -> None:
+    first = read_plan(RunFolder.open(path))
     asked_graph = None if graph is None else describe(graph).name
     asked_model = None if model is None else get_system(model).name
-    for what, asked, there in (("graph", asked_graph, plan.graph), ("model", asked_model, plan.model)):
+    for what, asked, there in (("graph", asked_graph, first.graph), ("model", asked_model, first.model)):
         if asked is not None and asked != there:
             raise OptionError(
                 f"{path} holds the {what} {there!r}, not {asked!r}.", "Leave it out: it is in the folder."
@@ -114,20 +116,28 @@ def _resume(path: Path, graph: str | None, model: str | None, changed: list[str]
         raise OptionError(
             f"--{changed[0].replace('_', '-')} cannot change while resuming {path}.", "Train into a new folder instead."
         )
-    loaded = load_graph(plan.graph, allow_unverified=True)  # the folder knows its fingerprint
-    label = Variant(plan.model, plan.options).label
-    _show([(label, _guarded(path, lambda: resume(folder, loaded)))])
+    variants = with_controls(first.model, first.options) if controls else [Variant(first.model, first.options)]
+    plans = [replace(first, model=variant.system, options=variant.options) for variant in variants]
+    loaded = load_graph(first.graph, allow_unverified=True)  # the folder knows its fingerprint
+    _train_all(plans, _folders(path, variants), loaded)
 
 
-def _guarded(path: Path, work: Callable[[], Trained]) -> Trained:
-    """Say how to go on when training is interrupted."""
-    try:
-        return work()
-    except KeyboardInterrupt:
-        if path.exists():  # else it came before anything was begun
-            command = f"nlgnn train --resume {shlex.quote(str(path))}"
-            errors.print(f"\ninterrupted. Go on with: {command}", soft_wrap=True, markup=False)
-        raise
+def _train_all(plans: list[Plan], paths: list[Path], graph: Graph) -> None:
+    """Train each plan into its folder, going on where there is one, and show them side by side."""
+    trained: list[tuple[str, Trained]] = []
+    for plan, path in zip(plans, paths, strict=True):
+        label = Variant(plan.model, plan.options).label
+        if errors.is_terminal:
+            errors.print(f"training {label} on {graph.name}, protocol {plan.protocol}", markup=False)
+        try:
+            result = resume(RunFolder.open(path), graph) if path.exists() else train(plan, graph, path)
+        except KeyboardInterrupt:
+            if paths[0].exists():  # else it came before anything was begun
+                command = f"nlgnn train --resume {shlex.quote(str(paths[0]))}" + " --controls" * (len(plans) > 1)
+                errors.print(f"\ninterrupted. Go on with: {command}", soft_wrap=True, markup=False)
+            raise
+        trained.append((label, result))
+    _show(trained)
 
 
 def _show(trained: list[tuple[str, Trained]]) -> None:
@@ -139,17 +149,21 @@ def _show(trained: list[tuple[str, Trained]]) -> None:
         console.print(f"run folder: {result.folder.path}", soft_wrap=True)
 
 
-def _folder(out: str | Path | None, graph: str, slug: str, first: bool) -> Path:
-    if out is not None:
-        return Path(out) if first else Path(out).with_name(f"{Path(out).name}-{slug}")
-    return Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{graph}-{slug}"
+def _new_name(graph: str, variant: Variant) -> Path:
+    return Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{graph}-{variant.slug}"
+
+
+def _folders(first: str | Path, variants: list[Variant]) -> list[Path]:
+    """A folder for each variant: the first as named, its controls beside it."""
+    first = Path(first)
+    return [first, *(first.with_name(f"{first.name}-{variant.slug}") for variant in variants[1:])]
 
 
 def _read_config(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        given = tomllib.loads(path.read_text())
+        given = {key.replace("-", "_"): value for key, value in tomllib.loads(path.read_text()).items()}
     except OSError as error:
         raise NlgnnError(f"{path} cannot be read: {error.strerror}.", "Name a TOML file with --config.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -115,7 +115,7 @@ def test_ctrl_c_before_a_command_has_begun(command: Command, monkeypatch: pytest
     assert command("train", "texas") == (130, "", "")
 
 
-@pytest.mark.parametrize("arguments", [["datasets"], ["reproduce", "--table", "--markdown"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["datasets"], ["models"]], ids=" ".join)
 def test_reader_that_goes_away(arguments: list[str], tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*NLGNN, *arguments], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

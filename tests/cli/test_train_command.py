@@ -12,6 +12,7 @@ import pytest
 import torch
 from cli_samples import Command
 
+from nlgnn import train_command
 from nlgnn.nn.nonlocal_ import NonLocal
 from nlgnn.training import progress
 from nlgnn.training.progress import TrainingProgress
@@ -35,8 +36,8 @@ def test_table_protocol_and_folder(command: Command) -> None:
     assert done.code == 0
     assert done.err == ""
     header, row, *rest = done.out.splitlines()
-    assert re.split(r" {2,}", header) == ["system", "validation accuracy %", "test accuracy %", "ms/epoch"]
-    assert re.fullmatch(rf"nlgcn +{FIGURE} +{FIGURE} +\d+\.\d", row)
+    assert re.split(r" {2,}", header) == ["system", "validation accuracy %", "test accuracy %", "epochs", "ms/epoch"]
+    assert re.fullmatch(rf"nlgcn +{FIGURE} +{FIGURE} +\d +\d+\.\d", row)
     words = " ".join(rest)
     for part in ("2 runs on 2 splits", "protocol random-60", "preset paper", "run folder: X", "--controls"):
         assert part in words
@@ -54,7 +55,7 @@ def test_table_protocol_and_folder(command: Command) -> None:
 
 def test_one_run_has_no_spread(command: Command) -> None:
     row = command("train", "mushroom-body", "--runs", 1, "--epochs", 3, "--out", "X").out.splitlines()[1]
-    assert re.fullmatch(r"nlgcn +\d+\.\d +\d+\.\d +\d+\.\d", row)
+    assert re.fullmatch(r"nlgcn +\d+\.\d +\d+\.\d +\d +\d+\.\d", row)
 
 
 def test_controls_stand_beside_the_result(command: Command) -> None:
@@ -196,3 +197,28 @@ def test_help_says_what_is_taken_by_default(command: Command) -> None:
     words = " ".join(command("train", "--help").out.split())
     assert re.search(r"--dropout <float>.*?\[default: \(0\.5\)\]", words)
     assert re.search(r"--hidden <int>[^-]*\[default: \(48\)\]", words)
+
+
+def test_interrupted_controls_are_completed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = command(*TRAIN, "--controls", "--out", "whole")
+    train, begun = train_command.train, []
+
+    def interrupted(*arguments: Any) -> Any:
+        begun.append(arguments)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        return train(*arguments)
+
+    monkeypatch.setattr(train_command, "train", interrupted)
+    cut = command(*TRAIN, "--controls", "--out", "cut")
+    assert (cut.code, cut.out) == (130, "")
+    assert "Go on with: nlgnn train --resume cut --controls" in cut.err
+    done = command("train", "--resume", "cut", "--controls")
+    assert figures(done.out) == figures(whole.out)
+    assert len(figures(done.out)) == 8
+
+
+def test_a_local_model_has_no_controls(command: Command) -> None:
+    done = command("train", "mushroom-body", "--model", "gcn", "--controls", "--runs", 1, "--epochs", 2, "--out", "X")
+    assert done.code == 0
+    assert done.err == "gcn is a local model: it has no controls.\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from nlgnn.errors import DataError, NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.nn import GCN
-from nlgnn.training.fit import fit
+from nlgnn.training.fit import fit, predict
 from nlgnn.training.loop import cross_entropy
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.systems import configure
@@ -40,6 +41,36 @@ def test_a_name_comes_with_its_own_recipe() -> None:
     run = fit("mlp", graph, splits_of(graph), Recipe(epochs=3, stopping="never"), progress=False)[0]
     assert run.epochs == 3  # a recipe that is given wins
     assert run.state.keys() == factory().state_dict().keys()
+
+
+def test_what_a_recipe_does_not_say_stays_as_the_system_has_it() -> None:
+    graph = easy_graph()
+    short = fit("mlp", graph, splits_of(graph), Recipe(epochs=2), progress=False)[0]
+    own = configure("mlp", graph, epochs=2)
+    assert own[1].features == "unit-l2"  # of the preset, not the recipe's own default
+    assert_same_runs([short], fit(*own[:1], graph, splits_of(graph), own[1], progress=False))
+
+
+def test_the_splits_that_go_with_a_graph() -> None:
+    graph = easy_graph()
+    graph = replace(graph, splits={"column": splits_of(graph)})
+    assert len(fit("mlp", graph, recipe=recipe(), progress=False)) == 1
+
+
+def test_a_model_in_place_of_what_makes_one() -> None:
+    with pytest.raises(OptionError, match="not a model"):
+        fit(Linear(), easy_graph())
+
+
+def test_predict_is_prepared_as_in_training() -> None:
+    graph = easy_graph()
+    factory, own = configure("nlgcn", graph, epochs=4)
+    split = splits_of(graph)[0]
+    runs = fit(factory, graph, [split], own, progress=False)
+    probabilities = predict(factory, graph, runs, own)
+    assert probabilities.shape == (1, graph.num_nodes, graph.num_classes)
+    right = (probabilities[0].argmax(1).numpy() == graph.y)[split.test]
+    assert 100 * right.mean() == pytest.approx(runs[0].test["accuracy"])
 
 
 def test_ten_random_splits_are_the_default() -> None:

@@ -53,19 +53,19 @@ def test_the_defaults() -> None:
 )
 def test_a_bad_value_is_named_with_its_option(name: str, value: Any) -> None:
     with pytest.raises(OptionError) as caught:
-        Recipe.of(**{name: value})
+        Recipe(**{name: value})
     assert caught.value.what.startswith(f"{name}={value!r}: ")
     assert caught.value.how.startswith(f"{name}: ")  # the help text of that option
 
 
 def test_an_unknown_field_is_named_with_the_known_ones() -> None:
     with pytest.raises(OptionError, match="epoch=") as caught:
-        Recipe.of(epoch=3)
+        Recipe(epoch=3)
     assert "epochs" in caught.value.how
 
 
 def test_edges_of_the_ranges_are_inside() -> None:
-    assert Recipe.of(epochs=1, weight_decay=0, pretrain_epochs=0, window=1, patience=1, seed=0, threads=1).epochs == 1
+    assert Recipe(epochs=1, weight_decay=0, pretrain_epochs=0, window=1, patience=1, seed=0, threads=1).epochs == 1
 
 
 def test_a_recipe_does_not_change() -> None:

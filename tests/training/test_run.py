@@ -35,7 +35,7 @@ from nlgnn.errors import NlgnnError, RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.training import loop
-from nlgnn.training.fit import fit, prepare
+from nlgnn.training.fit import fit, predict, prepare
 from nlgnn.training.loop import evaluate
 from nlgnn.training.run import Run, RunFolder
 from nlgnn.training.train import Plan, Trained, read_plan
@@ -84,6 +84,18 @@ def test_predictions_are_the_mean_of_the_runs(expected: Trained) -> None:
     assert table["prediction"] == [f"class {label}" for label in mean.argmax(1)]
     assert table["node"] == list(range(30))
     assert table["label"] == [f"class {label}" for label in GRAPH.y]
+
+
+def test_what_runs_say_that_held_a_node_back(expected: Trained) -> None:
+    table = pq.read_table(expected.folder.path / "predictions.parquet").to_pydict()
+    splits = splits_of(GRAPH, 2)
+    tested = np.sum([split.test for split in splits], axis=0)
+    assert table["tested in runs"] == tested.tolist()
+    probabilities = predict(expected.factory, GRAPH, expected.runs, expected.recipe).numpy()
+    for node, said in enumerate(table["prediction where tested"]):
+        held_back = [run for run, split in enumerate(splits) if split.test[node]]
+        best = probabilities[held_back, node].mean(0).argmax() if held_back else None
+        assert said == (None if best is None else GRAPH.class_names[best])
 
 
 def test_predictions_name_nodes_and_leave_unknown_labels_out(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_selection(epochs: list[tuple[float, float]]) -> None:
         "lowest-loss": val_losses.index(lowest),  # of equal ones the first
     }
     for selection, wanted in expected.items():
-        recipe, chosen = Recipe.of(selection=selection), 0
+        recipe, chosen = Recipe(selection=selection), 0
         for epoch in range(1, len(epochs)):
             if is_better(recipe, *epochs[epoch], *epochs[chosen]):
                 chosen = epoch

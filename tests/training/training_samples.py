@@ -40,7 +40,7 @@ def splits_of(graph: Graph, runs: int = 1) -> list[Split]:
 
 def recipe(**options: Any) -> Recipe:
     """A short training without early stopping, unless the test says otherwise."""
-    return Recipe.of(**({"epochs": 5, "lr": 0.05, "stopping": "never", "device": "cpu"} | options))
+    return Recipe(**({"epochs": 5, "lr": 0.05, "stopping": "never", "device": "cpu"} | options))
 
 
 def small_plan(model: str = "nlmlp", runs: int = 2, **options: Any) -> Plan:

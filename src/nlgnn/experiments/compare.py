@@ -69,6 +69,7 @@ class Row(NamedTuple):
     label: str
     val: Spread | None
     test: Spread | None
+    epochs: float
     ms_per_epoch: float
     runs: int
     failures: list[str]
@@ -80,6 +81,7 @@ def row(label: str, runs: list[Run], metric: str) -> Row:
         label,
         spread([run.val[metric] for run in good]),
         spread([run.test[metric] for run in good if run.test]),
+        fmean(run.epochs for run in good),
         fmean(run.ms_per_epoch for run in good),
         len(good),
         [run.failure for run in runs if run.failure is not None],

@@ -127,6 +127,8 @@ def measure_cell(cell: Cell, unfinished: Path, progress: bool = True) -> dict[st
 
 def published_table(folder: Path) -> list[dict[str, str]]:
     """A row a dataset, from the cells measured so far; an open cell is an ellipsis."""
+    if not any((folder / cell.file_name).exists() for cell in published_cells()):
+        raise DataError(f"there are no measured cells in {folder}.", "Name their folder with --out, or measure them.")
     rows = []
     for dataset, system in PUBLISHED_SYSTEMS.items():
         variants = with_controls(system, {})

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nlgnn.graph.graph import Graph
-from nlgnn.graph.splits import Split
+from nlgnn.graph.splits import Split, make_splits
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,9 @@ class Audit:
         return [sentence for sentence, found in findings.items() if found]
 
 
-def audit(graph: Graph, splits: Sequence[Split] = ()) -> Audit:
-    """Look for what may surprise in a graph and, where given, in its splits. Linear in nodes and edges."""
+def audit(graph: Graph, splits: str | Sequence[Split] = ()) -> Audit:
+    """Look for what may surprise in a graph and, where given, in splits or a protocol's. Linear in nodes and edges."""
+    splits = make_splits(graph, splits) if isinstance(splits, str) else splits
     for split in splits:
         split.check_length(graph.num_nodes, f"graph {graph.name!r}, splits {split.protocol!r}, number {split.index}")
     source, target = graph.edge_index

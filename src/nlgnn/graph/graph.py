@@ -74,7 +74,7 @@ class Graph:
         if self.y.ndim != 1 or self.edge_index.ndim != 2 or self.edge_index.shape[0] != 2:
             raise DataError(
                 f"{where}: labels of shape {self.y.shape}, edges of shape {self.edge_index.shape}.",
-                "Labels are [num_nodes], edges [2, num_edges].",
+                "Labels are [num_nodes], edges [2, num_edges]; transpose a list of pairs.",
             )
         if n == 0:
             raise DataError(f"{where} has no nodes.", "Give at least one row of features and one label (-1 = unknown).")
@@ -120,6 +120,12 @@ class Graph:
             f"graph {self.name!r}: feature column {column} of node {node} is {value} "
             f"({int(bad.sum())} such values in all).",
             "Fill or drop missing values before building the graph.",
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Graph({self.name!r}: {self.num_nodes} nodes, {self.num_edges} edges, {self.num_features} features, "
+            f"{self.num_classes} classes)"
         )
 
     @property
@@ -211,5 +217,8 @@ def as_integers(values: object, what: str) -> NDArray[np.int64]:
     """int64; an error where the values are no whole numbers."""
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iu":
-        raise DataError(f"{what} are of type {array.dtype}.", "Give whole numbers; -1 is an unknown label.")
+        hint = (
+            " For names: class_names, y = np.unique(names, return_inverse=True)." if array.dtype.kind in "OUS" else ""
+        )
+        raise DataError(f"{what} are of type {array.dtype}.", f"Give whole numbers.{hint}")
     return array.astype(np.int64, copy=False)

@@ -81,6 +81,11 @@ class NonLocalAggregation(nn.Module):
         self, z: Float[Tensor, "n f"], batch: Int[Tensor, " n"] | None = None
     ) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
         """Every node's score, and the nodes in sorted order: position p holds node `order[p]`; ties by node number."""
+        if batch is not None and (batch.shape != z.shape[:1] or batch.is_floating_point()):
+            raise OptionError(
+                f"batch is of shape {list(batch.shape)} and type {batch.dtype} for {len(z)} nodes.",
+                "Give the number of its graph for every node.",
+            )
         scores = self.score(z).reshape(-1)
         keys = scores.detach() if self.order == "score" else _random_keys(len(z), z.device)
         order = keys.argsort(stable=True)

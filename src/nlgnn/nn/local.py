@@ -188,6 +188,11 @@ class GAT(LocalModel):
 def given(edges: Tensor | None, num_nodes: int) -> Tensor:
     if edges is None:
         raise OptionError("this model needs edge_index.", "Call it as model(x, edge_index).")
+    if edges.ndim != 2 or edges.shape[0] != 2 or edges.is_floating_point():
+        raise DataError(
+            f"edge_index is of shape {list(edges.shape)} and type {edges.dtype}.",
+            "Give node numbers as [2, num_edges]: sources, then targets.",
+        )
     # A sparse product reads where it is told to, also beyond the last row.
     if edges.numel() and not (edges.min() >= 0 and edges.max() < num_nodes):
         raise DataError(

@@ -79,7 +79,7 @@ class NonLocal(nn.Module):
             )
         if not 0 <= local_loss <= 1:
             raise OptionError(f"local_loss={local_loss} is not a share.", "Give a number from 0 to 1.")
-        self.local, self.local_loss = local, local_loss
+        self.local, self.local_loss, self.embedding_channels = local, local_loss, embedding_channels
         self._has_foreign_parts = score is not None or convs is not None
         self.aggregation: nn.Module
         if aggregation == "sort":
@@ -130,6 +130,11 @@ class NonLocal(nn.Module):
         self, x: Any, edge_index: Any = None, batch: Int[Tensor, " n"] | None = None
     ) -> Float[Tensor, "n c"] | NonLocalOutput:
         z: Tensor = self.local(x, edge_index)
+        if z.shape[-1] != self.embedding_channels:
+            raise OptionError(
+                f"embedding_channels={self.embedding_channels}, but the local model gives {z.shape[-1]}.",
+                "Say how wide its result is.",
+            )
         mixed: Tensor = self.aggregation(z, batch)
         logits = z + self.head(mixed) if self.residual else self.head(torch.cat([z, mixed], dim=1))
         return NonLocalOutput(logits, z) if self.training and self.local_loss > 0 else logits

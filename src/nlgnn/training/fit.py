@@ -8,18 +8,19 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from nlgnn.errors import DataError, NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.nn.inputs import Inputs, prepare_plain
 from nlgnn.training.execution import Interrupt, choose_device, limited_threads, model_like
-from nlgnn.training.loop import Task, Training, train_split
+from nlgnn.training.loop import Task, Training, evaluate, train_split
 from nlgnn.training.metrics import check_metric
 from nlgnn.training.progress import TrainingProgress
 from nlgnn.training.recipe import Recipe, check_pretraining
-from nlgnn.training.run import Run, RunFolder
+from nlgnn.training.run import Run, RunFolder, check_weights, load_weights
 from nlgnn.training.systems import configure, default_protocol
 
 CHECKPOINT_SECONDS = 30.0
@@ -40,7 +41,7 @@ def fit(
         factory: makes a fresh model, or the name of a system, which then comes with its settings for this graph.
         graph: all nodes, in training too: labels of validation and test nodes are never looked at there.
         splits: the splits, or the name of a protocol; by default the protocol that goes with the graph.
-        recipe: how to train; by default the system's own, or `Recipe()`.
+        recipe: how to train. Of a named system, what it does not say stays as the system has it.
         folder: where runs are kept as they finish, and where an interrupted one goes on from.
         progress: whether a bar is drawn, on terminals, once training takes longer than two seconds.
 
@@ -48,8 +49,10 @@ def fit(
         A run a split. A run whose loss became infinite or undefined is marked as failed; the others go on.
     """
     if isinstance(factory, str):
-        factory, own_recipe = configure(factory, graph)
-        recipe = recipe or own_recipe
+        given = {} if recipe is None else {name: getattr(recipe, name) for name in recipe.model_fields_set}
+        factory, recipe = configure(factory, graph, **given)
+    if isinstance(factory, nn.Module):
+        raise OptionError("fit needs what makes a model, not a model.", "Give a function: lambda: MyModel(...).")
     recipe = recipe or Recipe()
     splits = default_protocol(graph) if splits is None else splits
     splits = make_splits(graph, splits) if isinstance(splits, str) else list(splits)
@@ -70,7 +73,9 @@ def fit(
         TrainingProgress(len(splits), recipe.epochs, enabled=progress) as bar,
     ):
         for index, split in enumerate(splits):
-            run = folder.finished_run(index) if folder else None
+            run = None
+            if folder and (run := folder.finished_run(index)) and run.failure is None:
+                check_weights(model, run.state, folder.path)
             if run is None:
                 parts = (split.train, split.val, split.test & graph.labelled)
                 train, val, test = (torch.from_numpy(part.nonzero()[0]).to(device) for part in parts)
@@ -121,6 +126,21 @@ def prepare(model: nn.Module, graph: Graph) -> Inputs:
     """What the model's forward takes; models that do not say get dense features and `edge_index`."""
     prepared: Inputs = getattr(model, "prepare", prepare_plain)(graph)
     return prepared
+
+
+def predict(
+    factory: Callable[[], nn.Module], graph: Graph, runs: Sequence[Run], recipe: Recipe
+) -> Float[Tensor, "runs n c"]:
+    """Class probabilities of all nodes, by each run that did not fail, prepared as in training."""
+    device, model = choose_device(recipe.device), model_like(factory)
+    inputs = prepare(model, graph.scale_features(recipe.features)).to(device)
+    model = model.to(device)
+    probabilities = []
+    for run in runs:
+        if run.failure is None:
+            load_weights(model, run.state, f"run {run.index}")
+            probabilities.append(evaluate(model, inputs).softmax(1).cpu())
+    return torch.stack(probabilities)
 
 
 def check(graph: Graph, splits: Sequence[Split], recipe: Recipe) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from nlgnn.errors import OptionError
+from nlgnn.errors import OptionError, nearest
 
 Stopping = Literal["window", "patience", "never"]
 Selection = Literal["first-best", "last-best", "lowest-loss"]
@@ -47,11 +47,10 @@ class Recipe(BaseModel):
     )
     device: str = Field("auto", description="cpu, cuda, cuda:1, or auto: a GPU where there is one.")
 
-    @classmethod
-    def of(cls, **options: Any) -> Recipe:
-        """A recipe; a value that an option cannot take is an `OptionError` that names it."""
+    def __init__(self, **options: Any) -> None:
+        """A value that an option cannot take is an `OptionError` that names it."""
         try:
-            return cls(**options)
+            super().__init__(**options)
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"][:1])
@@ -65,4 +64,4 @@ def check_pretraining(model: object, recipe: Recipe) -> None:
 
 def help_of(field: str) -> str:
     known = Recipe.model_fields.get(field)
-    return f"{field}: {known.description}" if known else f"A recipe has: {', '.join(Recipe.model_fields)}."
+    return f"{field}: {known.description}" if known else nearest(field, list(Recipe.model_fields))

@@ -39,8 +39,8 @@ class Run:
     val: dict[str, float] = field(default_factory=dict)
     test: dict[str, float] = field(default_factory=dict)
     failure: str | None = None
-    curves: dict[str, list[float]] = field(default_factory=dict)
-    state: dict[str, Tensor] = field(default_factory=dict)
+    curves: dict[str, list[float]] = field(default_factory=dict, repr=False)
+    state: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
     @property
     def ms_per_epoch(self) -> float:
@@ -271,6 +271,11 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 def load_weights(model: nn.Module, state: dict[str, Tensor], where: object) -> None:
     """Put weights into a model that they belong to."""
+    check_weights(model, state, where)
+    model.load_state_dict(state)
+
+
+def check_weights(model: nn.Module, state: dict[str, Tensor], where: object) -> None:
     own = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     given = {name: tuple(value.shape) for name, value in state.items()}
     for name in sorted(own.keys() | given.keys()):
@@ -280,7 +285,6 @@ def load_weights(model: nn.Module, state: dict[str, Tensor], where: object) -> N
                 f"{own.get(name, 'missing')} in {type(model).__name__}.",
                 "Use the model and the options that they were trained with.",
             )
-    model.load_state_dict(state)
 
 
 def _save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:

@@ -168,13 +168,15 @@ def resolve(
     known = set(for_model) | for_recipe
     for option in options:
         if option not in known:
-            raise OptionError(f"{system.name} has no option {option!r}.", nearest(option, sorted(known)))
+            owners = [other.name for other in SYSTEMS.values() if option in model_options(other)]
+            how = f"It is one of {', '.join(owners)}." if owners else nearest(option, sorted(known))
+            raise OptionError(f"{system.name} has no option {option!r}.", how)
     preset = preset or default_preset(graph_name)
     bundles = {**system.defaults, **PRESETS[preset], **dataset_options(graph_name, system.name, preset)}
     if "dropout" in options:
         bundles.pop("conv_dropout", None)  # one rate given is both, unless the other is given too
     chosen = {option: value for option, value in bundles.items() if option in known} | dict(options)
-    recipe = Recipe.of(**{option: value for option, value in chosen.items() if option in for_recipe})
+    recipe = Recipe(**{option: value for option, value in chosen.items() if option in for_recipe})
     arguments = {
         keyword_of(option): for_model[option].check(chosen[option]) for option in for_model if option in chosen
     }

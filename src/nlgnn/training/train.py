@@ -8,18 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from nlgnn import __version__
 from nlgnn.errors import RunFolderError
 from nlgnn.graph.graph import Graph
-from nlgnn.graph.splits import make_splits
-from nlgnn.training.execution import choose_device, model_like
-from nlgnn.training.fit import check, fit, prepare
-from nlgnn.training.loop import evaluate
+from nlgnn.graph.splits import Split, make_splits
+from nlgnn.training.fit import check, fit, predict
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.run import Run, RunFolder, load_weights
+from nlgnn.training.run import Run, RunFolder
 from nlgnn.training.systems import configure, default_preset, get_system
 
 
@@ -81,7 +80,7 @@ def resume(folder: RunFolder, graph: Graph, progress: bool = True) -> Trained:
         )
     # From what was recorded, not from the options: a newer version may have other presets.
     factory = partial(get_system(plan.model).load(), **_setting(folder, "model_arguments"))
-    recipe = Recipe.of(**_setting(folder, "recipe"))
+    recipe = Recipe(**_setting(folder, "recipe"))
     folder.remove_half_written()
     return _train(plan, graph, factory, recipe, folder, progress)
 
@@ -91,27 +90,27 @@ def _train(
 ) -> Trained:
     splits = make_splits(graph, plan.protocol, plan.runs)
     runs = fit(factory, graph, splits, recipe, folder=folder, progress=progress)
-    folder.write_predictions(predictions(factory, graph, recipe, folder, runs))
-    return Trained(plan, recipe, factory, folder, runs)
+    trained = Trained(plan, recipe, factory, folder, runs)
+    folder.write_predictions(predictions(trained, graph, splits))
+    return trained
 
 
-def predictions(
-    factory: partial[nn.Module], graph: Graph, recipe: Recipe, folder: RunFolder, runs: list[Run]
-) -> dict[str, Any]:
-    """Every node's class probabilities, the mean over runs, as columns of a table."""
-    device, model = choose_device(recipe.device), model_like(factory)
-    inputs = prepare(model, graph.scale_features(recipe.features)).to(device)
-    model = model.to(device)
-    probabilities = []
-    for run in runs:
-        if run.failure is None:
-            load_weights(model, run.state, folder.path)
-            probabilities.append(evaluate(model, inputs).softmax(1).cpu())
-    mean = torch.stack(probabilities).mean(0).numpy()
-    classes = graph.class_names
+def predictions(trained: Trained, graph: Graph, splits: list[Split]) -> dict[str, Any]:
+    """A row a node: what the runs say of it together, and what those runs say that held it back for their test.
+
+    Most runs have seen the label of a node that is not held back, so that accuracy is to be read off the latter.
+    """
+    good = [run for run in trained.runs if run.failure is None]
+    probabilities = predict(trained.factory, graph, good, trained.recipe).numpy()  # [runs, n, c]
+    held_back = np.stack([splits[run.index].test for run in good])  # [runs, n]
+    together = probabilities.mean(0)
+    held_back_sum = (probabilities * held_back[:, :, None]).sum(0)
+    names = np.array([*graph.class_names, None], dtype=object)
     return {
         "node": graph.node_names or list(range(graph.num_nodes)),
-        "label": [classes[label] if label >= 0 else None for label in graph.y],
-        "prediction": [classes[label] for label in mean.argmax(1)],
-        **{f"probability of {name}": mean[:, label] for label, name in enumerate(classes)},
+        "label": list(names[graph.y]),  # -1, unknown, is the None at the end
+        "prediction": list(names[together.argmax(1)]),
+        "tested in runs": held_back.sum(0),
+        "prediction where tested": list(names[np.where(held_back.any(0), held_back_sum.argmax(1), -1)]),
+        **{f"probability of {name}": together[:, label] for label, name in enumerate(graph.class_names)},
     }
