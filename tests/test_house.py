@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -156,37 +155,6 @@ def test_no_file_is_two_concepts() -> None:
     sources = [path for path in files_of_the_repository() if path.suffix == ".py"]
     assert len(sources) > 50
     assert [path.name for path in sources if len(path.read_text().splitlines()) > 400] == []
-
-
-MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:work|root)/|/home/\w+/|/tmp/(?:venv|bash)")
-PACKAGE_INDEX = re.compile(r"index-url[= ]+\S*?//([^/\s\"']+)")
-PUBLIC_INDEXES = {"pypi.org", "download.pytorch.org"}
-
-
-def traces(text: str) -> list[str]:
-    """Where a text tells of the machine that it was written on."""
-    hosts = [host for host in PACKAGE_INDEX.findall(text) if host not in PUBLIC_INDEXES]
-    return MACHINE_PATHS.findall(text) + hosts
-
-
-def test_no_file_tells_of_the_machine_it_was_written_on() -> None:
-    found = {}
-    for path in files_of_the_repository():
-        if traces(path.read_bytes().decode(errors="ignore")):
-            found[str(path.relative_to(REPOSITORY))] = traces(path.read_bytes().decode(errors="ignore"))
-    assert found == {}
-
-
-@pytest.mark.parametrize("folders", [("", "work", "data"), ("", "home", "ada", "x"), ("", "tmp", "venv", "bin")])
-def test_a_machine_path_is_found(folders: tuple[str, ...]) -> None:
-    assert traces(f"see {'/'.join(folders)}")
-    assert not traces(f"https://example.org{'/'.join(folders[:2])}/ and the network/{folders[1]}")
-
-
-def test_a_private_package_index_is_found() -> None:
-    option = "--index" + "-url"  # in two pieces, since this file is searched too
-    assert traces(f"pip install {option} https://packages.example.org/simple x") == ["packages.example.org"]
-    assert not traces(f"pip install {option} https://download.pytorch.org/whl/cpu torch")
 
 
 @pytest.mark.parametrize("arguments", [["check"], ["format", "--check"]], ids=" ".join)

@@ -52,9 +52,7 @@ def demo(
     try:
         result = run_demo(out, tell=errors.print)
     except KeyboardInterrupt:
-        errors.print(
-            f"\ninterrupted. What was trained is in {out}: nlgnn train --resume goes on with a folder.", markup=False
-        )
+        errors.print(f"\ninterrupted. Go on with a folder in {out}: nlgnn train --resume FOLDER", markup=False)
         raise
     console.print(demo_page(result))
     if picture is not None:

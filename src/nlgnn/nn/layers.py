@@ -35,20 +35,15 @@ class FeatureLinear(nn.Module):
         return times(x, self.weight) + self.bias
 
 
-class GraphConvolution(nn.Module):
+class GraphConvolution(FeatureLinear):
     """`A (x W) + b` for a given operator `A`."""
-
-    def __init__(self, in_channels: int, out_channels: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(in_channels, out_channels))
-        self.bias = nn.Parameter(torch.empty(out_channels))
-        self.reset_parameters()
 
     def reset_parameters(self) -> None:
         nn.init.xavier_uniform_(self.weight)
         nn.init.zeros_(self.bias)
 
-    def forward(self, x: Features, edges: Operator) -> Float[Tensor, "n f"]:
+    def forward(self, x: Features, edges: Operator | None = None) -> Float[Tensor, "n f"]:
+        assert edges is not None  # GCN prepares it
         return spmm(edges, times(x, self.weight)) + self.bias
 
 

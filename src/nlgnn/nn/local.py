@@ -13,6 +13,7 @@ No activation follows the last layer, so that embeddings may be negative.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Literal
@@ -31,7 +32,7 @@ from nlgnn.nn.sparse import Operator
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "elu": F.elu}
 
 
-class LocalModel(nn.Module):
+class LocalModel(nn.Module, ABC):
     """A stack of layers; subclasses say which, and which operator these layers propagate with."""
 
     def __init__(
@@ -58,9 +59,9 @@ class LocalModel(nn.Module):
         """Whether training and evaluation compute the same."""
         return all(module.p == 0 for module in self.modules() if isinstance(module, nn.Dropout))
 
+    @abstractmethod
     def operator(self, edges: Edges, num_nodes: int) -> Operator | None:
         """The prepared form of `edge_index`; prepared ones pass through."""
-        raise NotImplementedError
 
     def prepare(self, graph: Graph) -> Inputs:
         """What forward takes, computed once a graph. Edges are taken in both directions."""
