@@ -191,6 +191,9 @@ def test_no_bar_where_there_is_no_terminal(command: Command, monkeypatch: pytest
     monkeypatch.setattr(progress, "SECONDS_BEFORE_SHOWN", 0.0)
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_UPDATES", 0.0)
     assert command(*TRAIN, "--out", "X").err == ""
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)  # but a line now and then
+    lines = command(*TRAIN, "--out", "Y").err.splitlines()
+    assert re.fullmatch(r"epoch 1 of run 1 of 2, validation: loss \d\.\d+, best \d+\.\d %", lines[0])
 
 
 def test_help_says_what_is_taken_by_default(command: Command) -> None:

@@ -1,4 +1,4 @@
-"""The bar that training draws on a terminal once it takes longer than two seconds."""
+"""How far training is: a bar on a terminal once it takes longer than two seconds, a line now and then in a log."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 SECONDS_BEFORE_SHOWN = 2.0
 SECONDS_BETWEEN_UPDATES = 0.1
+SECONDS_BETWEEN_LINES = 30.0
 
 
 class TrainingProgress:
@@ -17,14 +18,13 @@ class TrainingProgress:
     def __init__(self, runs: int, epochs: int, enabled: bool = True) -> None:
         self.runs, self.epochs, self.finished = runs, epochs, 0
         self.started = self.updated = time.monotonic()
-        console = Console(stderr=True)
-        self.enabled = enabled and console.is_terminal
+        self.enabled, self.console = enabled, Console(stderr=True)
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-            console=console,
+            console=self.console,
             transient=True,
         )
         self.task = self.bar.add_task(f"run 1 of {runs}", total=runs * epochs)
@@ -38,16 +38,22 @@ class TrainingProgress:
 
     def update(self, epoch: int, val_loss: float, best_metric: float) -> None:
         now = time.monotonic()
-        if not self.enabled or now - self.updated < SECONDS_BETWEEN_UPDATES:
+        pause = SECONDS_BETWEEN_UPDATES if self.console.is_terminal else SECONDS_BETWEEN_LINES
+        if not self.enabled or now - self.updated < pause:
             return
         self.updated = now
+        description = (
+            f"run {self.finished + 1} of {self.runs}, validation: loss {val_loss:.3f}, best {best_metric:.1f} %"
+        )
+        if not self.console.is_terminal:
+            self.console.print(f"epoch {epoch} of {description}", highlight=False, soft_wrap=True)
+            return
         if now - self.started > SECONDS_BEFORE_SHOWN and not self.bar.live.is_started:
             self.bar.start()
         self.bar.update(
             self.task,
             completed=self.finished * self.epochs + epoch,
-            description=f"run {self.finished + 1} of {self.runs}, validation: loss {val_loss:.3f}, "
-            f"best {best_metric:.1f} %",
+            description=description,
         )
 
     def finish_run(self) -> None:
