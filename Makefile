@@ -30,7 +30,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is not there; name a Python 3.11 or later: make PYTHON=..."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is $$($(PYTHON) -V 2>&1); nlgnn needs Python 3.11 or later: make PYTHON=..."; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "make: $(PYTHON) lacks its venv module; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
-	@echo "Installing into $(VENV). Download: about 0.4 GB with a CPU build of torch; torch's CUDA build for Linux adds about 3 GB"
+	@echo "Installing into $(VENV). Download: about 0.4 GB with a CPU build of torch; torch's CUDA build for Linux adds several GB"
 	@echo "(PIP_ARGS passes options to pip, such as the index of a CPU-only torch)."
 	$(PYTHON) -m venv --clear $(VENV)
 	$(PIP) hatchling editables

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from nlgnn.errors import OptionError
 from nlgnn.nn.nonlocal_ import NonLocal, NonLocalOf
@@ -33,7 +33,7 @@ class ModelOption:
 
     def check(self, value: Any) -> Any:
         try:
-            return TypeAdapter(self.type, config=ConfigDict(strict=False)).validate_python(value)
+            return TypeAdapter(self.type).validate_python(value)
         except ValidationError as error:
             message = error.errors()[0]["msg"].lower()
             raise OptionError(f"{self.name}={value!r}: {message}.", f"{self.name}: {self.help}") from None
@@ -55,7 +55,7 @@ def model_options(system: System) -> dict[str, ModelOption]:
         for keyword, parameter in inspect.signature(source).parameters.items():
             name = SHORT_NAMES.get(keyword, keyword)
             wanted = parameter.kind is not inspect.Parameter.VAR_KEYWORD and keyword not in GIVEN_BY_THE_GRAPH | MODULES
-            if wanted and name not in options and not (source is NonLocal and keyword == "embedding_channels"):
+            if wanted and name not in options:
                 default = None if parameter.default is inspect.Parameter.empty else parameter.default
                 options[name] = ModelOption(name, hints[keyword], default, words[keyword])
     return options
