@@ -20,12 +20,12 @@ from torch import Tensor, nn
 
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, random_split
-from nlgnn.nn.inputs import Inputs, prepare_plain, undirected_edges
-from nlgnn.training.fit import fit, prepare
-from nlgnn.training.loop import cross_entropy, evaluate, logits_of
+from nlgnn.nn.inputs import Inputs, prepare, prepare_plain, undirected_edges
+from nlgnn.training.fit import fit
 from nlgnn.training.metrics import measure_all
 from nlgnn.training.options import model_options
 from nlgnn.training.recipe import Recipe
+from nlgnn.training.replicas import cross_entropy_of, evaluate, logits_of
 from nlgnn.training.run import Run, RunFolder
 from nlgnn.training.systems import PRESETS, SYSTEMS, configure, resolve
 from nlgnn.training.train import Plan, train
@@ -107,7 +107,7 @@ def logits(model: nn.Module, graph: Graph) -> Tensor:
 def gradients(model: nn.Module, graph: Graph) -> dict[str, Tensor | None]:
     """Of the system's own loss over all nodes, in training mode."""
     model.train()
-    loss_of = getattr(model, "loss", cross_entropy)
+    loss_of = getattr(model, "loss", cross_entropy_of)
     loss_of(model(*inputs_of(model, graph)), torch.from_numpy(graph.y), torch.arange(graph.num_nodes)).backward()
     return {name: parameter.grad for name, parameter in model.named_parameters()}
 

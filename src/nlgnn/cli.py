@@ -80,6 +80,53 @@ def reproduce(
         console.print(rows_table(rows, experiment.CAPTION))
 
 
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[CASE]...", help="Cases, or how their names begin: step, splits-te.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where results are kept; benchmarks/results, of --quick runs/bench.")
+    ] = None,
+    large: Annotated[bool, typer.Option("--large", help="Also graphs of up to 2.9 million nodes.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="All of it, very small: tries it out, measures nothing.")
+    ] = False,
+    table_only: Annotated[bool, typer.Option("--table", help="Measure nothing: show what is at hand.")] = False,
+) -> None:
+    """Time our models beside plain PyTorch Geometric ones. Cases that are named, or else all, are measured anew."""
+    from nlgnn.experiments.bench import cases as experiment
+    from nlgnn.experiments.bench.page import CAPTION, write_page
+    from nlgnn.experiments.bench.table import exponents, goal_rows, scaling_rows
+    from nlgnn.render import bench_table
+    from nlgnn.report.figures import save_chart, scaling_chart
+
+    folder = out or Path("runs/bench" if quick else "benchmarks/results")
+    known = experiment.quick_cases() if quick else experiment.all_cases()
+    cases = [] if table_only else experiment.choose_cases(names or [], large or quick, known)
+    failed = []
+    try:
+        for number, case in enumerate(cases, start=1):
+            errors.print(f"case {number} of {len(cases)}: {case.name} ...", soft_wrap=True)
+            try:
+                experiment.run_case(case, folder)
+            except NlgnnError as error:  # the others may be measured all the same
+                errors.print(f"[red]error:[/] {_escape(error)}", soft_wrap=True)
+                failed.append(case.name)
+    finally:  # also after Ctrl-C: what was measured is kept and shown
+        results = experiment.read_results(known, folder)
+        if rows := goal_rows(known, results):
+            console.print(bench_table(rows, CAPTION))
+        if results:
+            write_page(known, results, folder)
+        if trainings := scaling_rows(results):
+            save_chart(scaling_chart(trainings, exponents(trainings)), folder / "scaling.svg")
+    if failed or not results:
+        raise NlgnnError(
+            f"not measured: {', '.join(failed)}." if failed else f"there are no results in {folder}.",
+            "The errors stand above." if failed else "Name their folder with --out, or measure them.",
+        )
+
+
 def show_version(wanted: bool) -> None:
     if wanted:
         console.print(f"nlgnn {__version__}")
@@ -105,7 +152,7 @@ def build_app(arguments: list[str]) -> typer.Typer:
         app.command("train")(train_command())
     else:
         app.command("train", help="Train a model on a graph: nlgnn train texas --model nlmlp")(lambda: None)
-    for command in (demo, datasets, models, reproduce):
+    for command in (demo, datasets, models, reproduce, bench):
         app.command()(command)
     return app
 

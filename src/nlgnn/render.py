@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -30,6 +31,24 @@ def rows_table(rows: list[dict[str, str]], caption: str) -> RenderableType:
     table = table_of(list(rows[0]), [list(row.values()) for row in rows], numbers_from=2)
     table.columns[1].no_wrap = True
     return Group(table, Text(caption, "dim"))
+
+
+def bench_table(rows: list[dict[str, str]], caption: str) -> RenderableType:
+    """A table for all that was measured in one way, its columns below those of the one before."""
+    headers = [header for header in rows[0] if header not in ("what", "threads")]
+    widths = [max(len(text) for text in (header, *(row[header] for row in rows))) for header in headers]
+    tables: list[RenderableType] = []
+    for (what, threads), group in groupby(rows, key=lambda row: (row["what"], row["threads"])):
+        table = table_of(
+            headers,
+            [[row[header] for header in headers] for row in group],
+            show_header=not tables,
+            padding=(0, 1, 0, 0),
+        )
+        for column, width in zip(table.columns, widths, strict=True):
+            column.min_width = width
+        tables += [Text(f"{what} ({_count(int(threads), 'thread')})", "bold"), table, Text()]
+    return Group(*tables, Text(caption, "dim"))
 
 
 def dataset_table() -> RenderableType:

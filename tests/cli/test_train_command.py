@@ -137,9 +137,9 @@ def press_ctrl_c(monkeypatch: pytest.MonkeyPatch, run: int, epoch: int) -> None:
     """Once, in the middle of a run."""
     update = TrainingProgress.update
 
-    def press(self: TrainingProgress, at: int, *figures: float) -> None:
+    def press(self: TrainingProgress, at: list[int], *figures: float) -> None:
         update(self, at, *figures)
-        if (self.finished, at) == (run, epoch):
+        if (self.finished, at) == (run, [epoch]):
             monkeypatch.setattr(TrainingProgress, "update", update)
             signal.raise_signal(signal.SIGINT)
 
@@ -147,7 +147,7 @@ def press_ctrl_c(monkeypatch: pytest.MonkeyPatch, run: int, epoch: int) -> None:
 
 
 def test_resumed_training_ends_with_the_same_figures(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    train = (*TRAIN[:-1], 12, "--dropout", 0.5)
+    train = (*TRAIN[:-1], 12, "--dropout", 0.5, "--replicas", 1)
     whole = command(*train, "--out", "whole")
     press_ctrl_c(monkeypatch, run=1, epoch=7)
     cut = command(*train, "--out", "cut here")
@@ -178,7 +178,7 @@ def test_a_run_that_fails_is_left_out_and_named(command: Command, monkeypatch: p
         return loss(self, *given) * (float("nan") if torch.initial_seed() == 0 else 1.0)
 
     monkeypatch.setattr(NonLocal, "loss", undefined_in_the_first_run)
-    done = command(*TRAIN, "--controls", "--out", "X")
+    done = command(*TRAIN, "--controls", "--replicas", 1, "--out", "X")
     assert done.code == 0
     assert "left out of the figures: run 0: the loss became nan" in done.err
     assert "epoch 1" in done.err
@@ -193,7 +193,7 @@ def test_no_bar_where_there_is_no_terminal(command: Command, monkeypatch: pytest
     assert command(*TRAIN, "--out", "X").err == ""
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)  # but a line now and then
     lines = command(*TRAIN, "--out", "Y").err.splitlines()
-    assert re.fullmatch(r"epoch 1 of run 1 of 2, validation: loss \d\.\d+, best \d+\.\d %", lines[0])
+    assert re.fullmatch(r"epoch 1 of runs 1 to 2 of 2, validation: loss \d\.\d+, best \d+\.\d %", lines[0])
 
 
 def test_help_says_what_is_taken_by_default(command: Command) -> None:

@@ -38,6 +38,7 @@ NAMES = [
     "snap-patents",
     "mushroom-body-left",
     "mushroom-body-right",
+    "patents-like",
 ]
 
 

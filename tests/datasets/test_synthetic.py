@@ -1,14 +1,19 @@
-"""The planted graph: what its order reveals, whichever model looks at it."""
+"""The planted graph: what its order reveals, whichever model looks at it. And the one like snap-patents."""
 
 from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from nlgnn.datasets import planted_order_graph
-from nlgnn.errors import OptionError
+from nlgnn.datasets import builtin, load_graph, patents_like_graph, planted_order_graph, synthetic
+from nlgnn.errors import DataError, OptionError
+from nlgnn.graph import on_disk
 from nlgnn.graph.graph import Graph
-from nlgnn.graph.homophily import node_homophily
+from nlgnn.graph.homophily import compatibility_matrix, edge_homophily, node_homophily
 
 
 def window_accuracy(graph: Graph, score: np.ndarray, width: int = 9) -> float:
@@ -47,3 +52,120 @@ def test_seed_decides() -> None:
 def test_impossible_sizes() -> None:
     with pytest.raises(OptionError, match="num_groups=1"):
         planted_order_graph(num_groups=1)
+
+
+@pytest.mark.parametrize(
+    ("num_nodes", "num_edges", "num_classes"), [(4000, 19000, 5), (4001, 7, 3), (60, 442, 2), (300, 0, 5)]
+)
+def test_patents_like_sizes_are_exact(num_nodes: int, num_edges: int, num_classes: int) -> None:
+    graph = patents_like_graph(num_nodes, num_edges, 6, num_classes)
+    assert (graph.num_nodes, graph.num_edges, graph.num_features) == (num_nodes, num_edges, 6)
+    assert graph.edge_index.shape == (2, num_edges)  # none of them twice, in either direction, and no loops
+    assert graph.num_classes == num_classes
+    assert np.ptp(np.bincount(graph.y)) <= 1
+
+
+def test_patents_like_neighbours_are_informative_and_of_other_classes() -> None:
+    graph = patents_like_graph(20_000, 95_000, 2)
+    circle = np.array([1, 4, 1, 1, 4]) / 11
+    expected = np.stack([np.roll(circle, shift) for shift in range(5)])
+    np.testing.assert_allclose(compatibility_matrix(graph), expected, atol=0.015)
+    assert edge_homophily(graph) < 0.11
+    assert abs(np.corrcoef(np.arange(20_000), graph.y)[0, 1]) < 0.03  # the numbering tells nothing
+
+
+def test_patents_like_degrees_follow_a_power_law() -> None:
+    graph = patents_like_graph(50_000, 240_000, 1)
+    degree = np.diff(graph.undirected_adjacency.indptr)
+    assert 40 < degree.max() / degree.mean() < 110
+    # The share of nodes above a degree falls as its square.
+    shares = [(degree > bound).mean() for bound in (20, 40, 80, 160)]
+    assert [3.2 < more / fewer < 5.5 for more, fewer in pairwise(shares)] == [True] * 3
+    assert abs(np.corrcoef(np.arange(50_000), degree)[0, 1]) < 0.03
+
+
+def test_patents_like_features_tell_about_half_of_the_classes() -> None:
+    graph = patents_like_graph(6000, 10)
+    x, half = graph.x, 3000
+    means = np.stack([x[:half][graph.y[:half] == label].mean(0) for label in range(5)])
+    distance = ((x[half:, None] - means) ** 2).sum(2)
+    assert 0.38 < (distance.argmin(1) == graph.y[half:]).mean() < 0.6
+    assert x.std() == pytest.approx(1, abs=0.01)
+
+
+def test_patents_like_seed_decides_and_chunks_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(**options: Any) -> Graph:
+        return patents_like_graph(500, 1200, 7, **options)
+
+    first = make()
+    assert make(seed=1).fingerprint != first.fingerprint
+    monkeypatch.setattr(on_disk, "CHUNK_BYTES", 4 * 7 * 33)
+    assert make().fingerprint == first.fingerprint
+    stays = make(features_path=tmp_path / "x.npy")
+    assert isinstance(stays.x, on_disk.FeaturesOnDisk)
+    assert stays.fingerprint == first.fingerprint
+    assert np.array_equal(np.load(tmp_path / "x.npy"), first.x)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]
+
+
+def stop_in_the_middle(*arguments: Any) -> Any:
+    yield 0, np.zeros((1, 3), np.float32)
+    raise OSError(28, "No space left on device")
+
+
+def test_half_of_the_features_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x.npy").write_text("before")
+    monkeypatch.setattr(synthetic, "_noisy_means", stop_in_the_middle)
+    with pytest.raises(OSError, match="No space"):
+        patents_like_graph(50, 60, 3, features_path=tmp_path / "x.npy")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("x.npy", "before")]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"num_classes": 1}, {"num_nodes": 4}, {"num_edges": 613}, {"num_features": 0}], ids=str
+)
+def test_patents_like_impossible_sizes(wrong: dict[str, int]) -> None:
+    sizes = {"num_nodes": 70, "num_edges": 600, "num_features": 1} | wrong
+    with pytest.raises(OptionError, match="=".join(map(str, *wrong.items()))):
+        patents_like_graph(**sizes)
+
+
+@pytest.fixture
+def small_patents(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The named graph, but small; the list says where features were written."""
+    written: list[Path] = []
+
+    def make(features_path: Path) -> Graph:
+        written.append(features_path)
+        return patents_like_graph(50, 60, 3, features_path=features_path)
+
+    monkeypatch.setattr(builtin, "patents_like_graph", make)
+    return written
+
+
+def test_the_named_graph_is_made_once_and_its_features_stay_on_disk(small_patents: list[Path]) -> None:
+    first, second = load_graph("patents-like"), load_graph("patents_like")
+    assert len(small_patents) == 1
+    assert isinstance(second.x, on_disk.FeaturesOnDisk)
+    assert second.name == "patents-like"
+    assert first.fingerprint == second.fingerprint == patents_like_graph(50, 60, 3).fingerprint
+
+
+def test_half_of_the_named_graph_is_no_graph(
+    small_patents: list[Path], empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "savez", lambda *_, **__: list(stop_in_the_middle()))
+        with pytest.raises(DataError, match=r"patents-like-1 cannot be written: No space left on device"):
+            load_graph("patents-like")
+    assert list((empty_cache / "made").iterdir()) == []
+    assert load_graph("patents-like").num_nodes == 50
+
+
+def test_a_damaged_named_graph_is_named(small_patents: list[Path], empty_cache: Path) -> None:
+    load_graph("patents-like")
+    for file in ("features.npy", "graph.npz"):
+        path = empty_cache / "made" / "patents-like-1" / file
+        path.write_bytes(path.read_bytes()[:100])
+        with pytest.raises(DataError, match=rf"{file} cannot be read"):
+            load_graph("patents-like")

@@ -1,11 +1,12 @@
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from nlgnn.errors import DataError, OptionError
-from nlgnn.graph import Graph, Split
+from nlgnn.graph import Graph, Split, audit, on_disk, to_networkx, to_pyg
 
 X = np.array([[1, 0, 3], [0, 0, 0], [-2, 2, 0]], np.float32)
 EDGES = np.array([[0, 0, 1, 2], [1, 1, 0, 2]])  # 0 → 1 twice, 1 → 0, and a loop at 2
@@ -133,3 +134,75 @@ def test_a_users_sparse_matrix_is_not_changed() -> None:
     x.data[0] = 0
     Graph(x, EDGES, Y)
     assert x.nnz == 4
+
+
+@pytest.fixture
+def on_disk_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Graph:
+    """The features of `graph` in a file, read two rows at a time."""
+    monkeypatch.setattr(on_disk, "CHUNK_BYTES", 24)
+    np.save(tmp_path / "x.npy", X)
+    return Graph(np.load(tmp_path / "x.npy", mmap_mode="r"), EDGES, Y, name="tiny")
+
+
+@pytest.mark.parametrize("scaling", ["none", "unit-sum", "unit-l2"])
+def test_features_on_disk_are_those_in_memory(graph: Graph, on_disk_graph: Graph, scaling: str) -> None:
+    in_memory, streamed = graph.scale_features(scaling), on_disk_graph.scale_features(scaling)
+    assert isinstance(streamed.x, on_disk.FeaturesOnDisk)
+    assert (streamed.x.shape, streamed.x.size, streamed.num_features) == (X.shape, X.size, 3)
+    assert [len(rows) for _, rows in streamed.x.chunks()] == [2, 1]
+    rows = np.concatenate([rows.copy() for _, rows in streamed.x.chunks()])
+    assert np.array_equal(rows, in_memory.x)
+    assert streamed.fingerprint == in_memory.fingerprint
+    assert replace(streamed, name="other").fingerprint == in_memory.fingerprint
+    assert audit(streamed) == audit(in_memory)
+    twice = streamed.scale_features("unit-sum")
+    assert [abs(rows).sum(1).round(6).tolist() for _, rows in twice.x.chunks()] == [[1, 0], [1]]
+
+
+def test_scaling_goes_over_chunks(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = graph.scale_features("unit-l2")
+    monkeypatch.setattr(on_disk, "CHUNK_BYTES", 1)
+    assert graph.scale_features("unit-l2").fingerprint == whole.fingerprint
+
+
+def test_a_missing_feature_on_disk_names_node_and_column(on_disk_graph: Graph, tmp_path: Path) -> None:
+    x = X.copy()
+    x[2, 1:] = np.nan
+    np.save(tmp_path / "bad.npy", x)
+    with pytest.raises(DataError, match=r"feature column 1 of node 2 is nan \(2 such"):
+        Graph(np.load(tmp_path / "bad.npy", mmap_mode="r"), EDGES, Y)
+
+
+def test_a_raw_file_with_something_before_the_features(tmp_path: Path, graph: Graph) -> None:
+    (tmp_path / "x.bin").write_bytes(b"12 bytes ...XXXX" + X.tobytes())
+    x = np.memmap(tmp_path / "x.bin", np.float32, mode="r", offset=16, shape=X.shape)
+    assert Graph(x, EDGES, Y).fingerprint == graph.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("stored", "part", "message"),
+    [
+        (X.astype(np.float64), None, r"an array of type float64 and shape \(3, 3\), row after row"),
+        (np.asfortranarray(X), None, "not row after row"),
+        (np.tile(X, (2, 1)), np.s_[3:], "a part of an array"),
+        (np.tile(X, (1, 2)), np.s_[:, :3], "a part of an array .* not row after row"),
+        (X.ravel(), None, r"shape \(9,\)"),
+    ],
+)
+def test_other_tables_on_disk_are_refused_but_may_be_read(tmp_path: Path, stored, part, message: str) -> None:
+    np.save(tmp_path / "x.npy", stored)
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    x = x if part is None else x[part]
+    with pytest.raises(DataError, match=message) as error:
+        Graph(x, EDGES, Y)
+    assert "np.save" in error.value.how
+    in_memory = Graph(np.array(x).reshape(3, 3), EDGES, Y)
+    assert np.array_equal(in_memory.x, X)
+    assert isinstance(Graph(x.astype(np.float32).reshape(3, 3), EDGES, Y).x, np.ndarray)  # memmap by name only
+
+
+@pytest.mark.parametrize("convert", [to_pyg, to_networkx, Graph.dense_features])
+def test_features_on_disk_are_never_copied_into_memory(on_disk_graph: Graph, graph: Graph, convert) -> None:
+    with pytest.raises(DataError, match=r"'tiny': its features are on disk \(.*x\.npy\)"):
+        convert(on_disk_graph)
+    assert np.array_equal(graph.dense_features(), X)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.func import functional_call, vmap
 from torch.nn import Module
 
+from nlgnn.nn.dropout import Dropout, Stream
 from nlgnn.nn.sparse import Operator
 
 seeds = st.integers(0, 2**31 - 1)
@@ -22,7 +26,7 @@ def random_operator(rows: int, columns: int, entries: int, seed: int = 0) -> tup
     """A matrix with repeated entries and empty rows, and the same one dense."""
     generator = torch.Generator().manual_seed(seed)
     row = torch.randint(max(1, rows - 1), (entries,), generator=generator)  # the last row stays empty
-    column = torch.randint(columns, (entries,), generator=generator)
+    column = torch.randint(max(1, columns), (entries,), generator=generator)
     if entries > 1:
         row[1], column[1] = row[0], column[0]  # repeated at least once
     values = noise(entries, seed=seed).detach()
@@ -56,3 +60,36 @@ def randomise(model: Module, seed: int = 0) -> Module:
     for number, parameter in enumerate(model.double().parameters()):
         parameter.data = noise(*parameter.shape, seed=seed + number).detach()
     return model
+
+
+def seeded_streams(rates: list[float]) -> list[Stream]:
+    """Replica r draws from seed r."""
+    return [Stream(rate, torch.Generator().manual_seed(seed)) for seed, rate in enumerate(rates)]
+
+
+def with_seeds(call: Callable[[int], Tensor], replicas: int) -> Tensor:
+    """One replica after another, replica r with torch's own random numbers from seed r."""
+    results = []
+    for replica in range(replicas):
+        torch.manual_seed(replica)
+        results.append(call(replica))
+    return torch.stack(results)
+
+
+def under_vmap(
+    model: Module, state: dict[str, Tensor], x: Tensor, where: int | None = 0, rates: list[float] | None = None
+) -> Tensor:
+    """One module for all replicas, with a stacked state; their axis in `x` is `where`, None if they share it."""
+    dropouts = [module for module in model.modules() if isinstance(module, Dropout)]
+    streams = None if rates is None else seeded_streams(rates)  # one source a replica, for all of its dropouts
+    for dropout in dropouts:
+        dropout.streams = streams
+
+    def one(own: dict[str, Tensor], number: Tensor, x: Tensor) -> Tensor:
+        for dropout in dropouts:
+            dropout.replica = number
+        result: Tensor = functional_call(model, own, (x,))
+        return result
+
+    replicas = x.shape[where] if where is not None else len(next(iter(state.values())) if state else rates or [])
+    return vmap(one, in_dims=(0, 0, where), randomness="same")(state, torch.arange(replicas), x)

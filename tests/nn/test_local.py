@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from nn_samples import assert_same, noise, random_edges, random_operator, randomise, seeds
 from scipy import sparse
 from torch.func import functional_call
-from torch_geometric.nn import GATConv, GCNConv
+from torch_geometric.nn import GCNConv
 
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn import GAT, GCN, MLP, reference
 from nlgnn.nn.inputs import Inputs, prepare_plain
-from nlgnn.nn.layers import GraphAttention, neighbourhoods, normalised_adjacency
+from nlgnn.nn.layers import PART_WIDTH, normalised_adjacency
 from nlgnn.nn.sparse import Operator
 
 MODELS = [MLP, GCN, GAT]
@@ -31,25 +31,6 @@ def test_gcn_agrees_with_pyg(num_nodes, num_edges, seed):
 
     hidden = theirs(GCNConv(3, 4), first, x).relu()
     assert_same(model(x, edges), theirs(GCNConv(4, 2), second, hidden), [x, *model.parameters()])
-
-
-@multigraphs
-def test_gat_agrees_with_pyg(num_nodes, num_edges, seed):
-    edges, x = random_edges(num_nodes, num_edges, seed), noise(num_nodes, 3, seed=seed)
-    model = randomise(GAT(3, 4, 2, heads=3))
-    first, second = model.layers
-
-    def theirs(convolution, ours, x):
-        parameters = {
-            "lin.weight": ours.weight.t(),
-            "att_src": ours.attention_source[None],
-            "att_dst": ours.attention_target[None],
-            "bias": ours.bias,
-        }
-        return functional_call(convolution, parameters, (x, edges))
-
-    hidden = theirs(GATConv(3, 4, heads=3), first, x).relu()
-    assert_same(model(x, edges), theirs(GATConv(12, 2), second, hidden), [x, *model.parameters()])
 
 
 @pytest.mark.parametrize("num_layers", [1, 2, 3])
@@ -120,26 +101,6 @@ def test_gcn_without_edges_is_an_mlp():
     torch.testing.assert_close(gcn(x, torch.zeros(2, 0, dtype=torch.long)), mlp(x), rtol=0, atol=1e-12)
 
 
-@multigraphs
-def test_attention_sums_to_one_a_receiver(num_nodes, num_edges, seed):
-    operator = neighbourhoods(random_edges(num_nodes, num_edges, seed), num_nodes)
-    layer = randomise(GraphAttention(2, 2))
-    layer.weight.data, layer.bias.data = torch.eye(2).double(), torch.zeros(2).double()
-    # The first number sent is 1 for all, so that what arrives is the sum of the weights; the second sets them apart.
-    x = torch.cat([torch.ones(num_nodes, 1).double(), noise(num_nodes, 1, seed=seed)], dim=1)
-    torch.testing.assert_close(layer(x, operator)[:, 0], torch.ones(num_nodes).double())
-
-
-def test_without_attention_vectors_gat_takes_the_mean():
-    edges, x = torch.tensor([[0, 1], [2, 2]]), noise(3, 3)
-    layer = randomise(GraphAttention(3, 2))
-    for vector in (layer.attention_source, layer.attention_target):
-        torch.nn.init.zeros_(vector)
-    h = x @ layer.weight
-    expected = torch.stack([h[0], h[1], (h[0] + h[1] + h[2]) / 3]) + layer.bias
-    torch.testing.assert_close(layer(x, neighbourhoods(edges, 3)), expected)
-
-
 def test_gcn_operator_on_a_graph_worked_out_by_hand():
     # 0 -> 1 twice, and a loop that is replaced: in-degrees with one loop a node are 1 and 3.
     operator = normalised_adjacency(torch.tensor([[0, 0, 1], [1, 1, 1]]), 2)
@@ -178,29 +139,12 @@ def test_input_dropout_drops_dense_and_sparse_features(as_operator):
     assert torch.equal(model.eval()(x), ones)
 
 
-def test_gat_drops_attention_weights():
-    layer = GraphAttention(1, 1, dropout=0.5)
-    torch.nn.init.ones_(layer.weight)
-    alone = neighbourhoods(torch.zeros(2, 0, dtype=torch.long), 200)  # each node has all its attention on itself
-    assert set(layer(torch.ones(200, 1), alone).flatten().tolist()) == {0.0, 2.0}
-    assert set(layer.eval()(torch.ones(200, 1), alone).flatten().tolist()) == {1.0}
-    assert GAT(3, 4, 2, dropout=0.5).layers[0].dropout.p == 0.5
-
-
 @pytest.mark.parametrize("model_class", MODELS)
 def test_parameters_are_drawn_anew(model_class):
     model = model_class(3, 4, 2)
     before = model.layers[1].weight.clone()
     model.reset_parameters()
     assert not torch.equal(before, model.layers[1].weight)
-
-
-def test_elu_can_be_chosen():
-    edges, x = random_edges(5, 9), noise(5, 3)
-    relu, elu = randomise(GAT(3, 4, 2)), randomise(GAT(3, 4, 2, activation="elu"))
-    hidden = torch.nn.functional.elu(elu.layers[0](x, neighbourhoods(edges, 5)))
-    assert torch.equal(elu(x, edges), elu.layers[1](hidden, neighbourhoods(edges, 5)))
-    assert not torch.equal(elu(x, edges), relu(x, edges))
 
 
 @pytest.mark.usefixtures("as_users_run_it")
@@ -236,3 +180,44 @@ def test_edges_must_be_given_and_be_between_nodes(model_class):
     for outside in (5, -1):
         with pytest.raises(DataError, match="x has 5 rows"):
             model(x, torch.tensor([[0], [outside]]))
+
+
+@pytest.mark.parametrize("num_layers", [1, 2, 3])
+@pytest.mark.parametrize("model_class", [MLP, GCN])
+def test_layers_in_parts_are_the_same(model_class, num_layers):
+    """Three parts of hidden layers and two of the last one, the last of each narrower than the others."""
+    model = randomise(model_class(6, 2 * PART_WIDTH + 3, PART_WIDTH + 2, num_layers=num_layers))
+    x, edges = noise(9, 6), random_edges(9, 14)
+    whole = model(x, edges)
+    model.recompute = True
+    assert_same(model(x, edges), whole, [x, *model.parameters()])
+
+
+def test_layers_in_parts_keep_nothing_as_wide_as_the_layer():
+    model, x = MLP(6, 64, 2), torch.rand(1000, 6)
+    widest = {}
+    for model.recompute in (False, True):
+        kept = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda tensor, kept=kept: kept.append(tensor.shape), id):
+            model(x)
+        widest[model.recompute] = max((shape[1] for shape in kept if shape[0] == 1000), default=0)
+    assert widest[False] == 64
+    assert widest[True] <= PART_WIDTH
+
+
+def test_dropout_in_parts_is_drawn_once():
+    """What is computed again for the gradient is dropped as it was: the loss falls along its own gradient."""
+    model = randomise(MLP(6, 40, 2, dropout=0.5, input_dropout=0.0)).train()
+    model.recompute = True
+    x = noise(50, 6).detach()
+    torch.manual_seed(0)
+    gradient = torch.autograd.grad(model(x).square().sum(), model.layers[0].bias)[0]
+    step = 1e-6 * gradient
+    losses = []
+    for direction in (1, -1):
+        with torch.no_grad():
+            model.layers[0].bias += direction * step
+            torch.manual_seed(0)
+            losses.append(model(x).square().sum())
+            model.layers[0].bias -= direction * step
+    torch.testing.assert_close(losses[0] - losses[1], 2e-6 * gradient.square().sum(), rtol=1e-4, atol=0)

@@ -6,11 +6,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from nn_samples import assert_same, gradients, noise, random_operator, seeds
+from nn_samples import assert_same, gradients, noise, random_operator, seeded_streams, seeds, with_seeds
 from scipy import sparse
 from torch.func import vmap
 
-from nlgnn.nn.sparse import Operator, segment_softmax, spmm, spmm_values
+from nlgnn.nn import sparse as sparse_module
+from nlgnn.nn.dropout import Dropout
+from nlgnn.nn.sparse import Operator, multiply, spmm
 
 sizes = st.integers(1, 8)
 
@@ -85,7 +87,7 @@ def test_with_values_changes_both_forms(entries, seed):
 
 def test_dropout_scales_what_it_keeps_and_forward_and_backward_agree():
     operator, _ = random_operator(40, 30, 600)
-    dropped = operator.dropout(0.25)
+    dropped = operator.dropout(Dropout(0.25))
     kept = dropped.values != 0
     torch.testing.assert_close(dropped.values[kept], operator.values[kept] / 0.75)
     assert 0.65 < kept.double().mean() < 0.85
@@ -96,18 +98,100 @@ def test_dropout_scales_what_it_keeps_and_forward_and_backward_agree():
 
 def test_dropout_keeps_the_expectation():
     operator = Operator.from_coo(torch.arange(3), torch.arange(3), torch.tensor([1.0, 2.0, -3.0]), (3, 3))
-    mean = torch.stack([operator.dropout(0.5).values for _ in range(4000)]).mean(0)
+    mean = torch.stack([operator.dropout(Dropout(0.5)).values for _ in range(4000)]).mean(0)
     torch.testing.assert_close(mean, operator.values, rtol=0.1, atol=0)
-    assert operator.dropout(0.0) is operator
+
+
+@pytest.fixture(params=["folded", "one by one"])
+def way(request, monkeypatch):
+    """Both ways in which a product for several replicas is computed."""
+    monkeypatch.setattr(sparse_module, "SMALL_PRODUCT", 10**9 if request.param == "folded" else -1)
+    return request.param
 
 
 @pytest.mark.parametrize("where", [0, 1, 2])
-def test_vmap_equals_a_loop(where):
-    operator, _ = random_operator(5, 4, 9)
+@pytest.mark.parametrize("entries", [9, 0])
+def test_vmap_equals_a_loop(way, where, entries):
+    operator, dense = random_operator(5, 4, entries)
     x = noise(3, 4, 2)  # three replicas
     apart = x.movedim(0, where)
     together = vmap(lambda one: spmm(operator, one), in_dims=where)(apart)
-    assert_same(together, torch.stack([spmm(operator, one) for one in x]), [x])
+    assert_same(together, dense @ x, [x])
+
+
+def test_small_products_are_folded_into_one(way, monkeypatch):
+    products = []
+    monkeypatch.setattr(sparse_module, "multiply", lambda *args: products.append(1) or multiply(*args))
+    operator, _ = random_operator(5, 4, 9)
+    vmap(lambda one: spmm(operator, one))(noise(3, 4, 2))
+    assert len(products) == (1 if way == "folded" else 3)
+
+
+def test_replicas_of_a_symmetric_matrix(way):
+    _, dense = random_operator(5, 5, 9)
+    operator = Operator.from_scipy(sparse.csr_array((dense + dense.t()).numpy()), symmetric=True)
+    assert operator.transpose is operator
+    x = noise(3, 5, 2)
+    assert_same(vmap(lambda one: spmm(operator, one))(x), (dense + dense.t()) @ x, [x])
+
+
+def test_values_of_a_symmetric_pattern_need_not_be_symmetric():
+    operator = Operator.from_scipy(sparse.csr_array(np.ones((4, 4))), symmetric=True)
+    values, x = noise(16).detach(), noise(4, 2)
+    assert_same(spmm(operator.with_values(values), x), values.view(4, 4) @ x, [x])
+
+
+def test_each_replica_may_have_values_of_its_own(way):
+    operator, _ = random_operator(5, 4, 9)
+    values, x = noise(3, 9).detach(), noise(3, 4, 2)
+    own = operator.with_values(values)
+    loop = [operator.with_values(one).matrix.to_dense() @ dense for one, dense in zip(values, x, strict=True)]
+    assert_same(vmap(lambda one: spmm(own, one))(x), torch.stack(loop), [x])
+
+
+def test_dropout_of_replicas_is_what_each_would_draw_alone():
+    rates = [0.5, 0.0, 0.2]
+    operator, dense = random_operator(6, 4, 14)
+    x = noise(3, 4, 2)
+    loop = with_seeds(lambda replica: spmm(operator.dropout(Dropout(rates[replica])), x[replica]), 3)
+    dropout = Dropout(max(rates))
+    dropout.streams = seeded_streams(rates)
+    together = vmap(lambda one: spmm(operator.dropout(dropout), one), randomness="same")(x)
+    assert_same(together, loop, [x])
+    torch.testing.assert_close(loop[1], dense @ x[1])
+    assert not loop[0].allclose(dense @ x[0])
+
+
+@pytest.mark.parametrize("index", [torch.int32, torch.int64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_any_layout_and_type_of_index(index, dtype):
+    operator, dense = random_operator(5, 4, 9)
+    operator = Operator(operator.pointers.to(index), operator.columns.to(index), operator.values, (5, 4)).to(dtype)
+    assert operator.transpose.columns.dtype == operator.transpose_order.dtype == index
+    layouts = {
+        "transposed": noise(3, 4).t(),
+        "some columns": noise(4, 6)[:, 1:4],
+        "some rows": noise(8, 3)[::2],
+        "one column": noise(4, 3)[:, 1:2],
+        "one row for all": noise(1, 3).expand(4, 3),
+        "one number a row": noise(4, 1).expand(4, 3),
+        "no columns": noise(4, 0),
+    }
+    for name, x in layouts.items():
+        x = x.detach().to(dtype).requires_grad_()
+        product, expected = spmm(operator, x), dense.to(dtype) @ x
+        torch.testing.assert_close(product, expected, msg=name)
+        # The gradient of a sum has one number in memory for all.
+        ours, theirs = (torch.autograd.grad(result.sum(), x)[0] for result in (product, expected))
+        torch.testing.assert_close(ours, theirs, msg=name)
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (3, 4)])
+def test_matrices_without_entries(way, shape):
+    operator, dense = random_operator(*shape, 0)
+    x = noise(2, shape[1], 2)
+    assert_same(spmm(operator, x[0]), dense @ x[0], [x])
+    assert_same(vmap(lambda one: spmm(operator, one))(x), dense @ x, [x])
 
 
 def test_gradients_taken_inside_vmap_equal_a_loop():
@@ -120,41 +204,22 @@ def test_gradients_taken_inside_vmap_equal_a_loop():
     torch.testing.assert_close(vmap(gradient)(x), torch.stack([gradient(one) for one in x]))
 
 
-@given(sizes, sizes, st.integers(0, 20), sizes, seeds)
-def test_spmm_values_equals_the_dense_product(rows, columns, entries, width, seed):
-    operator, _ = random_operator(rows, columns, entries, seed)
-    values, x = noise(entries, seed=seed + 1), noise(columns, width, seed=seed)
-    empty = torch.zeros(rows, columns, dtype=torch.float64)
-    dense = empty.index_put((operator.rows, operator.columns), values, accumulate=True)
-    assert_same(spmm_values(operator, values, x), dense @ x, [values, x])
-
-
-def test_spmm_values_passes_gradcheck():
-    operator, _ = random_operator(5, 4, 9)
-    assert torch.autograd.gradcheck(lambda v, x: spmm_values(operator, v, x), (noise(9), noise(4, 3)))
-
-
-@given(st.integers(1, 20), st.integers(1, 3), seeds)
-def test_segment_softmax_is_a_softmax_a_row(entries, heads, seed):
-    operator, _ = random_operator(6, 4, entries, seed)
-    values = noise(entries, heads, seed=seed)
-    expected = torch.zeros_like(values)
-    for row in operator.rows.unique():
-        stored = operator.rows == row
-        expected = expected.index_put((stored.nonzero()[:, 0],), values[stored].softmax(0))
-    assert_same(segment_softmax(values, operator.rows, 6), expected, [values])
-
-
-def test_segment_softmax_does_not_overflow():
-    weights = segment_softmax(torch.tensor([[1000.0], [1000.0], [-1000.0]]), torch.tensor([0, 0, 1]), 2)
-    assert weights[:, 0].tolist() == [0.5, 0.5, 1.0]
-
-
 def test_to_changes_the_type_of_both_forms():
     operator, dense = random_operator(5, 4, 9)
     single = operator.to(torch.float32)
     assert single.matrix.dtype == single.transposed.dtype == torch.float32
-    assert single.transpose_order.dtype == torch.int64
     x = noise(4, 2).detach().float().requires_grad_()
     torch.testing.assert_close(spmm(single, x), dense.float() @ x)
     torch.testing.assert_close(*gradients(spmm(single, x).double(), [x]), *gradients((dense.float() @ x).double(), [x]))
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_to_keeps_values_and_pattern(symmetric):
+    _, dense = random_operator(5, 5, 9)
+    dense = dense + dense.t() if symmetric else dense
+    operator = Operator.from_scipy(sparse.csr_array(dense.numpy()), symmetric)
+    assert operator.to(torch.float64) is operator
+    single = operator.to(device="cpu", dtype=torch.float32)
+    assert (single.shape, single.symmetric, single.columns.dtype) == ((5, 5), symmetric, torch.int32)
+    torch.testing.assert_close(single.matrix.to_dense(), dense.float())
+    torch.testing.assert_close(single.transposed.to_dense(), dense.t().float())

@@ -12,7 +12,14 @@ import pytest
 from nlgnn.analysis import SortedSequence
 from nlgnn.errors import NlgnnError
 from nlgnn.graph.graph import Graph
-from nlgnn.report.figures import check_picture, save_chart, sequence_chart, sequence_rows
+from nlgnn.report.figures import (
+    check_picture,
+    save_chart,
+    scaling_chart,
+    scaling_rows,
+    sequence_chart,
+    sequence_rows,
+)
 from nlgnn.report.palette import PALETTE
 
 GRAPH = Graph(np.eye(3), [[0], [1]], [1, -1, 0], name="three", class_names=["a", "b"])
@@ -45,6 +52,31 @@ def test_svg(tmp_path: Path) -> None:
     assert 800 < float(root.attrib["width"]) < 2000
     assert 80 < float(root.attrib["height"]) < 1000
     for part in ("before", "after", "three: all nodes", *PALETTE[:2]):
+        assert part in text
+
+
+TRAININGS = [
+    {"system": system, "nodes": 10**power, "seconds": 10.0**power / 1e6, "peak GiB": 1.0}
+    for system, powers in (("NLGCN", (4, 5, 6)), ("O(n²) attention", (4,)))
+    for power in powers
+]
+
+
+def test_legend_of_the_scaling_has_exponents_where_there_are_any() -> None:
+    rows = scaling_rows(TRAININGS, {"NLGCN": 1.049})
+    assert rows[1] == {"system": "NLGCN, n^1.05", "nodes": 10**5, "seconds": 0.1}
+    assert rows[-1]["system"] == "O(n²) attention"
+
+
+def test_scaling(tmp_path: Path) -> None:
+    chart = scaling_chart(TRAININGS, {"NLGCN": 1.049})
+    encoding = chart.to_dict()["encoding"]
+    assert encoding["x"]["scale"]["type"] == encoding["y"]["scale"]["type"] == "log"
+    save_chart(chart, tmp_path / "scaling.svg")
+    text = (tmp_path / "scaling.svg").read_text()
+    root = ElementTree.fromstring(text)
+    assert 600 < float(root.attrib["width"]) < 1200
+    for part in ("NLGCN, n^1.05", "O(n²) attention", "seconds an epoch", *PALETTE[:2]):
         assert part in text
 
 

@@ -147,8 +147,7 @@ def test_seconds_add_up_over_an_interruption(tmp_path: Path, monkeypatch: pytest
         signal_at(2, signal.SIGINT, patch)
         with pytest.raises(KeyboardInterrupt):
             quiet_train(small_plan(runs=1), tmp_path / "run")
-    saved = RunFolder.open(tmp_path / "run").checkpoint(0)
-    assert saved is not None
+    saved = RunFolder.open(tmp_path / "run").checkpoints()[0]
     run = quiet_resume(tmp_path / "run").runs[0]
     assert run.seconds > saved.seconds > 0
     assert without_seconds(run)["epochs"] == 3

@@ -19,8 +19,8 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.nn import GCN
 from nlgnn.training.fit import fit, predict
-from nlgnn.training.loop import cross_entropy
 from nlgnn.training.recipe import Recipe
+from nlgnn.training.replicas import cross_entropy_of
 from nlgnn.training.systems import configure
 
 
@@ -251,5 +251,5 @@ def test_a_graph_may_be_used_again() -> None:
 
 def test_cross_entropy_reads_the_mask_only() -> None:
     logits, y = torch.randn(4, 2), torch.tensor([0, 1, -1, 1])
-    loss = cross_entropy((logits, None), y, torch.tensor([1, 3]))
+    loss = cross_entropy_of((logits, None), y, torch.tensor([1, 3]))
     assert loss.item() == pytest.approx(F.cross_entropy(logits[[1, 3]], y[[1, 3]]).item())

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 from torch import Tensor
+from torch.nn import functional as F
 
 from nlgnn.errors import OptionError
-from nlgnn.training.metrics import check_metric, measure, measure_all
+from nlgnn.training.metrics import check_metric, measure, measure_all, validate
 
 # Predicted 0, 0, 1, 1 of true 0, 1, 1, 1.
 LOGITS = torch.tensor([[2.0, 1.0], [0.5, 0.0], [0.0, 1.0], [0.0, 3.0]])
@@ -75,3 +76,18 @@ def test_roc_auc_needs_two_classes(classes: int) -> None:
 def test_unknown_metric() -> None:
     with pytest.raises(OptionError, match="'precision' is unknown"):
         measure("precision", LOGITS, Y)
+
+
+@given(st.integers(0, 2**20), st.integers(1, 3), st.sampled_from(["accuracy", "macro-f1", "roc-auc"]), st.booleans())
+def test_of_several_models_at_once(seed: int, models: int, metric: str, turned: bool) -> None:
+    """Each over nodes of its own; also of logits that lie with classes first in memory, and with ties."""
+    rng = np.random.default_rng(seed)
+    classes = 2 if metric == "roc-auc" else int(rng.integers(1, 5))
+    logits = torch.from_numpy(rng.integers(-3, 4, size=(models, 15, classes)) / 2)
+    logits = logits.mT.contiguous().mT if turned else logits
+    y = torch.from_numpy(rng.integers(classes, size=15))
+    nodes = torch.from_numpy(np.stack([rng.permutation(15)[:6] for _ in range(models)]))
+    losses, figures = validate(metric, logits, y, nodes)
+    each = list(zip(logits, nodes, strict=True))
+    assert losses == pytest.approx([F.cross_entropy(one[own], y[own]).item() for one, own in each], abs=1e-12)
+    assert figures == pytest.approx([measure(metric, one[own], y[own]) for one, own in each], abs=1e-12)

@@ -25,6 +25,8 @@ def test_the_defaults() -> None:
         "metric": "accuracy",
         "seed": 0,
         "threads": "auto",
+        "replicas": "auto",
+        "memory": None,
         "device": "auto",
     }
 

@@ -74,7 +74,8 @@ def test_killed_at_any_rename(tmp_path: Path, expected: Trained, monkeypatch: py
                 assert_same_runs([run], [expected.runs[index]])
         assert_same_runs(quiet_resume(path).runs, expected.runs)
         assert files_in(path).keys() == kept.keys()
-    assert deaths == 1 + 2 * (3 + 3) + 1  # the claim; three checkpoints, weights, curves, summary a run; predictions
+    # The claim; three checkpoints of both runs at once; weights, curves and summary of each; predictions.
+    assert deaths == 1 + 3 + 2 * 3 + 1
 
 
 SCRIPT = """
@@ -143,25 +144,29 @@ def test_ctrl_c_of_a_process(tmp_path: Path, whole: Trained) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "epoch"), [("nlmlp", 1), ("nlmlp", 2), ("nlmlp", 3), ("nlmlp", 5), ("nlgcn", 2), ("gat", 2)]
+    ("model", "epoch", "at_once"),
+    [("nlmlp", 1, 1), ("nlmlp", 2, 2), ("nlmlp", 3, 1), ("nlmlp", 5, 1), ("nlgcn", 2, 2), ("gat", 2, 1), ("gat", 2, 2)],
 )
-def test_ctrl_c_then_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, epoch: int) -> None:
+def test_ctrl_c_then_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, epoch: int, at_once: int
+) -> None:
     """The checkpoint holds the weights, Adam's averages, the best epoch, the curves and the random numbers."""
-    whole = quiet_train(small_plan(model), tmp_path / "whole")
+    plan = small_plan(model, replicas=at_once)
+    whole = quiet_train(plan, tmp_path / "whole")
     before = signal.getsignal(signal.SIGINT)
     with monkeypatch.context() as patch:
         seen = signal_at(epoch, signal.SIGINT, patch)
         with pytest.raises(KeyboardInterrupt):
-            quiet_train(small_plan(model), tmp_path / "run")
+            quiet_train(plan, tmp_path / "run")
         assert len(seen) == epoch  # at the end of that very epoch
     assert signal.getsignal(signal.SIGINT) is before
-    saved = RunFolder.open(tmp_path / "run").checkpoint((epoch - 1) // 3)
-    assert saved is not None
-    assert len(saved.curves["val_loss"]) == (epoch - 1) % 3 + 1
+    saved = RunFolder.open(tmp_path / "run").checkpoints()
+    assert list(saved) == ([0, 1] if at_once == 2 else [(epoch - 1) // 3])
+    assert {len(one.curves["val_loss"]) for one in saved.values()} == {(epoch - 1) % 3 + 1}
     with monkeypatch.context() as patch:
         seen = signal_at(0, signal.SIGINT, patch)
         resumed = quiet_resume(tmp_path / "run")
-        assert len(seen) == 6 - epoch  # nothing is trained twice
+        assert len(seen) == 6 // at_once - epoch  # nothing is trained twice
     assert_same_runs(resumed.runs, whole.runs)
     assert_same_folder(tmp_path / "run", whole.folder.path)
 

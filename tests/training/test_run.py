@@ -34,9 +34,13 @@ from training_samples import (
 from nlgnn.errors import NlgnnError, RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
-from nlgnn.training import loop
-from nlgnn.training.fit import fit, predict, prepare
-from nlgnn.training.loop import evaluate
+from nlgnn.nn.inputs import prepare
+from nlgnn.training import replica
+from nlgnn.training.adam import Adam
+from nlgnn.training.fit import fit, predict
+from nlgnn.training.recipe import Recipe
+from nlgnn.training.replica import Replica
+from nlgnn.training.replicas import evaluate
 from nlgnn.training.run import Run, RunFolder
 from nlgnn.training.train import Plan, Trained, read_plan
 
@@ -115,14 +119,13 @@ def test_failed_runs_are_kept_as_such_and_left_out_of_predictions(
 ) -> None:
     """The second run gets a learning rate that overflows."""
     plan = small_plan(runs=2)
-    usual = loop._optimizer
     calls: list[nn.Module] = []
 
-    def second_overflows(model: nn.Module, of: Any) -> torch.optim.Optimizer:
+    def second_overflows(model: nn.Module, of: Recipe) -> Adam:
         calls.append(model)
-        return usual(model, of if len(calls) != 2 else of.model_copy(update={"lr": 1e38}))
+        return Adam(model, of if len(calls) != 2 else of.model_copy(update={"lr": 1e38}))
 
-    monkeypatch.setattr(loop, "_optimizer", second_overflows)
+    monkeypatch.setattr(replica, "Adam", second_overflows)
     trained = quiet_train(plan, tmp_path / "run")
     assert [bool(run.failure) for run in trained.runs] == [False, True]
     kept = RunFolder.open(tmp_path / "run").finished_run(1)
@@ -165,13 +168,12 @@ def a_run(index: int = 0) -> Run:
 def test_a_full_disk_loses_nothing(tmp_path: Path, room: int, file: str) -> None:
     folder = RunFolder.create(tmp_path / "run", {})
     folder.save_run(a_run(0))
-    model = Linear()
-    training = loop.Training(model, torch.optim.Adam(model.parameters()))
-    folder.save_checkpoint(training.checkpoint(1))
+    nodes = torch.arange(2)
+    checkpoints = [Replica.new(a_run(index), Recipe(), Linear, (nodes,) * 3).checkpoint() for index in (1, 2)]
+    folder.save_checkpoints(checkpoints[:1])
     before = files_in(folder.path)
-    checkpoint = training.checkpoint(2)
     with files_of_at_most(room), pytest.raises(RunFolderError, match="File too large") as caught:
-        folder.save_checkpoint(checkpoint) if file == "checkpoint.safetensors" else folder.save_run(a_run(1))
+        folder.save_checkpoints(checkpoints) if file == "checkpoint.safetensors" else folder.save_run(a_run(1))
     assert caught.value.what.startswith(f"{folder.path / file} cannot be written")
     assert f"--resume {folder.path}" in caught.value.how
     found = files_in(folder.path)
@@ -196,7 +198,7 @@ def test_a_disk_that_fills_up_while_training(
         if left < 0:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    for writes in (0, 2, 3, 4, 5, 7, 12):
+    for writes in (0, 2, 3, 4, 5, 7, 10):
         left, path = writes, tmp_path / str(writes)
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", full)

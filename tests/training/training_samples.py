@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import signal
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +18,9 @@ from torch import Tensor, nn
 
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
+from nlgnn.training import loop
 from nlgnn.training.recipe import Recipe
+from nlgnn.training.replicas import Stack
 from nlgnn.training.run import Run, RunFolder
 from nlgnn.training.train import Plan, Trained, resume, train
 
@@ -73,6 +77,44 @@ def assert_same_runs(runs: list[Run], others: list[Run]) -> None:
         assert run.state.keys() == other.state.keys()
         for name, value in run.state.items():
             assert torch.equal(value, other.state[name]), name
+
+
+def assert_close_runs(runs: list[Run], others: list[Run], tolerance: float = 1e-9) -> None:
+    """Equal but for what the order of additions does to float64 numbers, and for the time that they took."""
+    assert len(runs) == len(others)
+    for run, other in zip(runs, others, strict=True):
+        one, two = without_seconds(run), without_seconds(other)
+        for part in ("val", "test"):
+            assert one.pop(part) == pytest.approx(two.pop(part), rel=0, abs=tolerance)
+        assert one == two
+        for name, curve in run.curves.items():
+            assert curve == pytest.approx(other.curves[name], rel=0, abs=tolerance), name
+        assert run.state.keys() == other.state.keys()
+        for name, value in run.state.items():
+            assert value.dtype == torch.float64
+            torch.testing.assert_close(value, other.state[name], rtol=0, atol=tolerance, msg=name)
+
+
+def doubled(model_class: Callable[..., nn.Module], *sizes: int, **options: Any) -> partial[nn.Module]:
+    """What makes float64 models; those that differ in rates only are of one shape."""
+    return partial(_in_float64, model_class, *sizes, **options)
+
+
+def _in_float64(model_class: Callable[..., nn.Module], *sizes: int, **options: Any) -> nn.Module:
+    return model_class(*sizes, **options).double()
+
+
+def watch_stacks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the stacks that are trained from here on."""
+    sizes: list[int] = []
+
+    class Watched(Stack):
+        def __init__(self, replicas: Any, *arguments: Any) -> None:
+            sizes.append(len(replicas))
+            super().__init__(replicas, *arguments)
+
+    monkeypatch.setattr(loop, "Stack", Watched)
+    return sizes
 
 
 def files_in(folder: Path) -> dict[str, bytes]:

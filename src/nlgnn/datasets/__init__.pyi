@@ -7,4 +7,5 @@ from .dataset import RemoteFile as RemoteFile
 from .dataset import Statistics as Statistics
 from .fetch import is_present as is_present
 from .load import load_graph as load_graph
+from .synthetic import patents_like_graph as patents_like_graph
 from .synthetic import planted_order_graph as planted_order_graph

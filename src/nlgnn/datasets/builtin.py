@@ -1,8 +1,10 @@
-"""The graphs that ship with the package: the memory centre of a fruit-fly larva, left and right."""
+"""Graphs that nobody has to download: the memory centre of a fruit-fly larva, left and right, and one made by rule."""
 
 from __future__ import annotations
 
 import gzip
+import os
+import shutil
 from collections.abc import Callable
 from functools import partial
 from typing import Literal
@@ -11,6 +13,9 @@ import numpy as np
 from scipy import sparse
 
 from nlgnn.datasets.dataset import PACKAGED_DATA
+from nlgnn.datasets.fetch import cache_folder
+from nlgnn.datasets.synthetic import patents_like_graph
+from nlgnn.errors import DataError
 from nlgnn.graph.graph import Graph
 
 NEURON_TYPES = {"K": "Kenyon", "P": "Projection", "O": "Output", "I": "Input"}
@@ -36,7 +41,35 @@ def mushroom_body(side: Literal["left", "right"] = "left") -> Graph:
     )
 
 
-PACKAGED_GRAPHS: dict[str, Callable[[], Graph]] = {
+def patents_like() -> Graph:
+    """Made when it is first asked for; afterwards edges and labels are read from the cache, and features stay there."""
+    from nlgnn.datasets.readers.reading import reading, reading_npz
+
+    folder = cache_folder() / "made" / "patents-like-1"  # another number whenever the rule changes
+    if not folder.is_dir():
+        half_made = folder.with_name(f".{folder.name}.{os.getpid()}")
+        try:
+            half_made.mkdir(parents=True)
+            graph = patents_like_graph(features_path=half_made / "features.npy")
+            np.savez(half_made / "graph.npz", edge_index=graph.edge_index.astype(np.int32), y=graph.y.astype(np.int8))
+            half_made.rename(folder)
+        except OSError as error:
+            if not folder.is_dir():  # another process may have been faster
+                raise DataError(
+                    f"{folder} cannot be written: {error.strerror or error}.",
+                    "Free some space, or set NLGNN_CACHE to another folder.",
+                ) from error
+        finally:
+            shutil.rmtree(half_made, ignore_errors=True)
+    with reading_npz(folder / "graph.npz") as arrays:
+        edge_index, y = arrays["edge_index"], arrays["y"]
+    with reading(folder / "features.npy"):
+        x = np.load(folder / "features.npy", mmap_mode="r")
+    return Graph(x, edge_index, y, name="patents-like")
+
+
+BUILTIN_GRAPHS: dict[str, Callable[[], Graph]] = {
     "mushroom-body-left": partial(mushroom_body, "left"),
     "mushroom-body-right": partial(mushroom_body, "right"),
+    "patents-like": patents_like,
 }

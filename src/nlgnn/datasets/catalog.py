@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from nlgnn.datasets.dataset import Dataset, RemoteFile, Statistics
-from nlgnn.datasets.sources import geom_gcn, heterophilous, linkx, mushroom_body, ogb, planetoid
+from nlgnn.datasets.sources import geom_gcn, heterophilous, linkx, mushroom_body, ogb, planetoid, synthetic
 from nlgnn.errors import DataError, nearest
 
 __all__ = ["ALIASES", "CATALOG", "Dataset", "RemoteFile", "Statistics", "describe"]
 
 CATALOG: dict[str, Dataset] = {
     dataset.name: dataset
-    for source in (mushroom_body, geom_gcn, planetoid, heterophilous, linkx, ogb)
+    for source in (mushroom_body, geom_gcn, planetoid, heterophilous, linkx, ogb, synthetic)
     for dataset in source.DATASETS
 }
 

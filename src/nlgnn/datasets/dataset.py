@@ -61,7 +61,7 @@ class Dataset:
 
     Args:
         files: in the order in which the reader takes them.
-        reader: key in `nlgnn.datasets.readers.READERS`, or "packaged".
+        reader: key in `nlgnn.datasets.readers.READERS`, or "packaged" or "made".
         protocols: the fixed splits that come with the files; random ones exist for every graph.
         metric: what the original authors report.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nlgnn.datasets.builtin import PACKAGED_GRAPHS
+from nlgnn.datasets.builtin import BUILTIN_GRAPHS
 from nlgnn.datasets.catalog import describe
 from nlgnn.datasets.dataset import Dataset
 from nlgnn.datasets.fetch import fetch
@@ -20,8 +20,8 @@ def load_graph(name: str, *, allow_unverified: bool = False) -> Graph:
         allow_unverified: also take files whose checksum is not known; their hash goes to standard error.
     """
     dataset = describe(name)
-    if dataset.name in PACKAGED_GRAPHS:
-        return PACKAGED_GRAPHS[dataset.name]()
+    if dataset.name in BUILTIN_GRAPHS:
+        return BUILTIN_GRAPHS[dataset.name]()
     from nlgnn.datasets.readers import READERS
 
     paths = fetch(dataset, allow_unverified=allow_unverified)

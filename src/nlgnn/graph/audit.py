@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nlgnn.graph.graph import Graph
+from nlgnn.graph.on_disk import row_chunks
 from nlgnn.graph.splits import Split, make_splits
 
 
@@ -100,7 +101,7 @@ def audit(graph: Graph, splits: str | Sequence[Split] = ()) -> Audit:
         unlabelled_nodes=int((~graph.labelled).sum()),
         singleton_classes=_class_names(graph, class_sizes == 1),
         absent_classes=_class_names(graph, class_sizes == 0),
-        zero_feature_rows=int((abs(graph.x).sum(axis=1) == 0).sum()),
+        zero_feature_rows=_zero_feature_rows(graph),
         duplicate_feature_rows=int((_group_equal(_feature_rows(graph)) >= 0).sum()),
         twin_nodes=int((twins >= 0).sum()),
         num_splits=len(splits),
@@ -140,13 +141,21 @@ def _group_equal(keys: Iterable[Hashable]) -> NDArray[np.int64]:
     return groups
 
 
+def _zero_feature_rows(graph: Graph) -> int:
+    if isinstance(graph.x, sparse.csr_array):  # which stores no zeros
+        return int((np.diff(graph.x.indptr) == 0).sum())
+    return sum(int((~rows.any(axis=1)).sum()) for _, rows in row_chunks(graph.x))
+
+
 def _feature_rows(graph: Graph) -> list[bytes]:
     """A fingerprint of each feature row."""
     x = graph.x
     if isinstance(x, sparse.csr_array):
         columns, values = _rows(x, x.indices), _rows(x, x.data)
         return [a + b for a, b in zip(columns, values, strict=True)]
-    return [_digest(row + 0) for row in x]  # + 0 turns -0.0 into 0.0, which has other bytes
+    return [
+        _digest(row + 0) for _, rows in row_chunks(x) for row in rows
+    ]  # + 0 turns -0.0 into 0.0, which has other bytes
 
 
 def _rows(matrix: sparse.csr_array, values: NDArray[Any]) -> list[bytes]:

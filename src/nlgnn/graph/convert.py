@@ -48,7 +48,7 @@ def to_pyg(graph: Graph, splits: Sequence[Split] | None = None) -> Any:
     """
     data_module = _import("torch_geometric.data", "PyTorch Geometric", extra="pyg")
     torch = import_module("torch")
-    x = graph.x.toarray() if isinstance(graph.x, sparse.csr_array) else graph.x
+    x = graph.dense_features()
     edges = graph.edge_index
     if not graph.directed:
         both = np.concatenate([edges, edges[::-1]], axis=1)  # [2, 2 * num_edges]
@@ -111,7 +111,7 @@ def to_networkx(graph: Graph) -> Any:
     names: Sequence[Any] = range(graph.num_nodes) if graph.node_names is None else graph.node_names
     if len(set(names)) < graph.num_nodes:
         raise DataError(f"graph {graph.name!r}: two nodes have one name.", "NetworkX needs distinct node names.")
-    x = graph.x.toarray() if isinstance(graph.x, sparse.csr_array) else graph.x
+    x = graph.dense_features()
     network = networkx.DiGraph() if graph.directed else networkx.Graph()
     network.graph["class_names"] = graph.class_names
     network.add_nodes_from(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nlgnn.errors import DataError, OptionError
+from nlgnn.graph.on_disk import FeaturesOnDisk, row_chunks
 from nlgnn.graph.splits import Split
 
 FeatureScaling = Literal["none", "unit-sum", "unit-l2"]
@@ -23,7 +24,8 @@ class Graph:
     """Nodes with features and labels, and the edges between them.
 
     Args:
-        x: features, `[num_nodes, num_features]`; SciPy sparse matrices stay sparse (CSR).
+        x: features, `[num_nodes, num_features]`; SciPy sparse matrices stay sparse (CSR), and a memory map
+            (`np.load(path, mmap_mode="r")`) stays on disk.
         edge_index: edges as given, `[2, num_edges]`, source then target; loops and repetitions may occur.
         y: labels, `[num_nodes]`; -1 is an unknown label, which is never compared with anything.
         directed: whether the direction of `edge_index` means something. Where not, either direction may be given.
@@ -33,7 +35,7 @@ class Graph:
         splits: the splits that came with the data, by protocol.
     """
 
-    x: NDArray[np.float32] | sparse.csr_array
+    x: NDArray[np.float32] | sparse.csr_array | FeaturesOnDisk
     edge_index: NDArray[np.int64]
     y: NDArray[np.int64]
     directed: bool
@@ -105,20 +107,21 @@ class Graph:
                 split.check_length(n, f"{where}, splits {protocol!r}, number {split.index}")
 
     def _reject_non_finite_features(self) -> None:
-        values = self.x.data if isinstance(self.x, sparse.csr_array) else self.x
-        bad = ~np.isfinite(values)
-        if not bad.any():
+        table = self.x.data[:, None] if isinstance(self.x, sparse.csr_array) else self.x
+        count, first = 0, (0, 0, 0.0)
+        for start, rows in row_chunks(table):
+            bad = ~np.isfinite(rows)
+            if count == 0 and bad.any():
+                row, column = (int(i) for i in np.argwhere(bad)[0])
+                first = (start + row, column, float(rows[row, column]))
+            count += int(bad.sum())
+        if count == 0:
             return
-        if isinstance(self.x, sparse.csr_array):
-            entry = int(np.flatnonzero(bad)[0])
-            node, column = int(np.searchsorted(self.x.indptr, entry, side="right")) - 1, int(self.x.indices[entry])
-            value = self.x.data[entry]
-        else:
-            node, column = (int(i) for i in np.argwhere(bad)[0])
-            value = self.x[node, column]
+        node, column, value = first
+        if isinstance(self.x, sparse.csr_array):  # so far the number of a stored entry
+            node, column = int(np.searchsorted(self.x.indptr, node, side="right")) - 1, int(self.x.indices[node])
         raise DataError(
-            f"graph {self.name!r}: feature column {column} of node {node} is {value} "
-            f"({int(bad.sum())} such values in all).",
+            f"graph {self.name!r}: feature column {column} of node {node} is {value} ({count} such values in all).",
             "Fill or drop missing values before building the graph.",
         )
 
@@ -152,18 +155,24 @@ class Graph:
     @cached_property
     def directed_adjacency(self) -> sparse.csr_array:
         """0/1 matrix, row = source, column = target; repetitions merged, self loops dropped."""
-        source, target = self.edge_index[:, self.edge_index[0] != self.edge_index[1]]
-        ones = np.ones(len(source), np.float32)
-        adjacency = sparse.csr_array((ones, (source, target)), shape=(self.num_nodes, self.num_nodes))
-        adjacency.sum_duplicates()
-        adjacency.data[:] = 1
-        return adjacency
+        return self._adjacency(both_directions=False)
 
     @cached_property
     def undirected_adjacency(self) -> sparse.csr_array:
         """0/1 matrix of the symmetric closure; repetitions merged, self loops dropped."""
-        adjacency = sparse.csr_array(self.directed_adjacency + self.directed_adjacency.T)
-        adjacency.sort_indices()
+        return self._adjacency(both_directions=True)
+
+    def _adjacency(self, both_directions: bool) -> sparse.csr_array:
+        source, target = self.edge_index
+        # SciPy would convert them anyway, to this type, after we had copied numbers of twice the size.
+        number = np.int32 if self.num_nodes <= np.iinfo(np.int32).max else np.int64
+        no_loop = source != target
+        rows, columns = source[no_loop].astype(number), target[no_loop].astype(number)
+        if both_directions:
+            rows, columns = np.concatenate([rows, columns]), np.concatenate([columns, rows])
+        ones = np.ones(len(rows), np.float32)
+        adjacency = sparse.csr_array((ones, (rows, columns)), shape=(self.num_nodes, self.num_nodes))
+        adjacency.sum_duplicates()
         adjacency.data[:] = 1
         return adjacency
 
@@ -177,29 +186,60 @@ class Graph:
             return self
         if scaling not in powers:
             raise OptionError(f"features={scaling!r} is unknown.", "Choose none, unit-sum or unit-l2.")
-        power = powers[scaling]
-        norms = (abs(self.x).astype(np.float64) ** power).sum(axis=1) ** (1 / power)  # [num_nodes]
-        norms[norms == 0] = 1
-        scaled = sparse.diags_array(1 / norms) @ self.x  # dense or CSR as x is
-        return replace(self, x=scaled.astype(np.float32))
+        x = self.x
+        if isinstance(x, sparse.csr_array):
+            scaled = sparse.diags_array(1 / row_norms(x, powers[scaling])) @ x
+            return replace(self, x=scaled.astype(np.float32))
+        factors = 1 / np.concatenate([row_norms(rows, powers[scaling]) for _, rows in row_chunks(x)])
+        if isinstance(x, FeaturesOnDisk):
+            return replace(self, x=x.multiplied(factors))
+        dense = np.empty(x.shape, np.float32)
+        for start, rows in row_chunks(x):
+            dense[start : start + len(rows)] = rows * factors[start : start + len(rows), None]
+        return replace(self, x=dense)
+
+    def dense_features(self) -> NDArray[np.float32]:
+        """One dense array in memory, for what needs that: sparse features are filled up, those on disk refused."""
+        if isinstance(self.x, FeaturesOnDisk):
+            raise DataError(
+                f"graph {self.name!r}: its features are on disk ({self.x.path}), and this needs them in memory.",
+                'Read them first: dataclasses.replace(graph, x=np.load(path)), without mmap_mode="r".',
+            )
+        return np.asarray(self.x.toarray() if isinstance(self.x, sparse.csr_array) else self.x)
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of features, edges and labels: two graphs with one fingerprint give one result."""
         sizes = (self.num_nodes, self.num_features, self.num_classes, self.directed)
         digest = hashlib.sha256(repr(sizes).encode())
-        # SciPy picks the width of its indices by size; the fingerprint must not depend on it.
         x = self.x
-        parts = [x]
         if isinstance(x, sparse.csr_array):
-            parts = [x.data, x.indices.astype(np.int64), x.indptr.astype(np.int64)]
-        for array in (*parts, self.edge_index, self.y):
-            digest.update(np.ascontiguousarray(array).tobytes())
+            # SciPy picks the width of its indices by size; the fingerprint must not depend on it.
+            for array in (x.data, x.indices.astype(np.int64), x.indptr.astype(np.int64)):
+                digest.update(array.data)
+        else:
+            for _, rows in row_chunks(x):
+                digest.update(np.ascontiguousarray(rows).data)
+        for array in (self.edge_index, self.y):
+            digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()[:16]
 
 
-def as_features(values: object, what: str) -> NDArray[np.float32] | sparse.csr_array:
-    """float32, dense or CSR as given; an error where the values are no numbers."""
+def row_norms(rows: NDArray[np.float32] | sparse.csr_array, power: int) -> NDArray[np.float64]:
+    """The L1 or L2 norm of each row; 1 for rows of zeros, which dividing then leaves alone."""
+    norms: NDArray[np.float64] = (abs(rows).astype(np.float64) ** power).sum(axis=1) ** (1 / power)
+    norms[norms == 0] = 1
+    return norms
+
+
+def as_features(values: object, what: str) -> NDArray[np.float32] | sparse.csr_array | FeaturesOnDisk:
+    """float32, dense, CSR or on disk as given; an error where the values are no numbers."""
+    if isinstance(values, FeaturesOnDisk):
+        return values
+    if (
+        isinstance(values, np.memmap) and values.filename is not None
+    ):  # a copy of a map is a plain array in all but name
+        return FeaturesOnDisk.from_memmap(values, what)
     try:
         with np.errstate(over="ignore"):  # what is too large for float32 becomes inf, and is then reported as such
             if not sparse.issparse(values):

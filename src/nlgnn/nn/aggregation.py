@@ -20,6 +20,8 @@ from torch import Tensor, nn
 
 from nlgnn.errors import OptionError
 from nlgnn.nn.checks import check_rate, check_width
+from nlgnn.nn.dropout import Dropout
+from nlgnn.nn.sequence import RowConv, convolve_along_order, is_plain, stable_order
 
 
 class NonLocalAggregation(nn.Module):
@@ -60,6 +62,7 @@ class NonLocalAggregation(nn.Module):
             raise OptionError(f"order={order!r} is unknown.", "Choose score or random.")
         self.multiply_score, self.standardise_score = multiply_score, standardise_score
         self.zero_init, self.order = zero_init, order
+        self._foreign = convs is not None  # takes torch's layout, ours takes rows
         self.score = nn.Linear(channels, 1, bias=score_bias) if score is None else score
         self.convs = convolutions(channels, kernel_size, num_convs, dropout) if convs is None else convs
         self._start_at_zero()
@@ -86,37 +89,44 @@ class NonLocalAggregation(nn.Module):
                 f"batch is of shape {list(batch.shape)} and type {batch.dtype} for {len(z)} nodes.",
                 "Give the number of its graph for every node.",
             )
-        scores = self.score(z).reshape(-1)
-        keys = scores.detach() if self.order == "score" else _random_keys(len(z), z.device)
-        order = keys.argsort(stable=True)
+        scores, keys = self._scores_and_keys(z)
+        order = stable_order(keys)
         if batch is not None:
             order = order[batch[order].argsort(stable=True)]  # graph after graph, sorted within each
         return scores, order
 
-    def forward(self, z: Float[Tensor, "n f"], batch: Int[Tensor, " n"] | None = None) -> Float[Tensor, "n f"]:
-        scores, order = self.sort_order(z, batch)
-        z, scores = z.index_select(0, order), scores.index_select(0, order)
-        if batch is None:
-            mixed = self._along_order(z, scores)
-        else:  # several graphs: each is a sequence of its own
-            sizes = [size for size in torch.bincount(batch).tolist() if size]  # a graph may have no nodes
-            parts = zip(torch.split(z, sizes), torch.split(scores, sizes), strict=True)
-            mixed = torch.cat([self._along_order(*part) for part in parts])
-        positions = torch.arange(len(order), device=order.device)
-        inverse = torch.empty_like(order).scatter(0, order, positions)
-        return mixed.index_select(0, inverse)
+    def _scores_and_keys(self, z: Float[Tensor, "n f"]) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+        scores = self.score(z).reshape(-1)
+        return scores, scores.detach() if self.order == "score" else _random_keys(len(z), z.device)
 
-    def _along_order(self, z: Float[Tensor, "n f"], scores: Float[Tensor, " n"]) -> Float[Tensor, "n f"]:
-        if self.standardise_score:
-            scores = (scores - scores.mean()) / (scores.std(correction=0) + 1e-6)
-        if self.multiply_score:
-            z = scores.unsqueeze(1) * z
-        convolved: Tensor = self.convs(z.t().unsqueeze(0))  # [1, f, n]
-        return convolved.squeeze(0).t()
+    def forward(self, z: Float[Tensor, "n f"], batch: Int[Tensor, " n"] | None = None) -> Float[Tensor, "n f"]:
+        if batch is None and is_plain(self.convs):
+            scores, keys = self._scores_and_keys(z)
+            return convolve_along_order(z, self._factors(scores), keys, self.convs)
+        scores, order = self.sort_order(z, batch)
+        # Several graphs: each is a sequence of its own. A graph may have no nodes.
+        sizes = [len(z)] if batch is None else [size for size in torch.bincount(batch).tolist() if size]
+        parts = zip(z[order].split(sizes), scores[order].split(sizes), strict=True)
+        mixed = torch.cat([self._convolved(self._scaled(*part)) for part in parts])
+        return mixed[order.argsort()]
+
+    def _factors(self, scores: Float[Tensor, " n"]) -> Float[Tensor, " n"] | None:
+        """What embeddings are multiplied by."""
+        if not self.multiply_score:
+            return None
+        return (scores - scores.mean()) / (scores.std(correction=0) + 1e-6) if self.standardise_score else scores
+
+    def _scaled(self, z: Float[Tensor, "n f"], scores: Float[Tensor, " n"]) -> Float[Tensor, "n f"]:
+        factors = self._factors(scores)
+        return z if factors is None else factors.unsqueeze(1) * z
+
+    def _convolved(self, rows: Float[Tensor, "n f"]) -> Float[Tensor, "n f"]:
+        convolved: Tensor = self.convs(rows.t().unsqueeze(0)).squeeze(0).t() if self._foreign else self.convs(rows)
+        return convolved
 
 
 def convolutions(channels: int, kernel_size: int, num_convs: int, dropout: float) -> nn.Sequential:
-    """Convolutions that keep the length (zero padding), with ReLU and dropout between them, none after the last."""
+    """Convolutions along rows that keep their number (zero padding), ReLU and dropout between, none after the last."""
     check_width("num_convs", num_convs)
     check_rate("conv_dropout", dropout)
     if kernel_size < 1 or kernel_size % 2 == 0:
@@ -125,7 +135,7 @@ def convolutions(channels: int, kernel_size: int, num_convs: int, dropout: float
         )
     layers: list[nn.Module] = []
     for _ in range(num_convs):
-        layers += [nn.Conv1d(channels, channels, kernel_size, padding=kernel_size // 2), nn.ReLU(), nn.Dropout(dropout)]
+        layers += [RowConv(channels, channels, kernel_size), nn.ReLU(), Dropout(dropout)]
     return nn.Sequential(*layers[:-2])
 
 
@@ -140,5 +150,5 @@ def reset(module: nn.Module) -> None:
 
 @lru_cache(maxsize=8)
 def _random_keys(num_nodes: int, device: torch.device) -> Tensor:
-    """The same on every call and device. Not of torch, whose random numbers differ between replicas under vmap."""
+    """The same on every call and device. Not of torch, whose random numbers belong to training."""
     return torch.from_numpy(np.random.default_rng(0).random(num_nodes)).to(device)

@@ -9,19 +9,21 @@ import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from scipy import sparse
-from torch import Tensor
+from torch import Tensor, nn
 
 from nlgnn.graph.graph import Graph
+from nlgnn.graph.on_disk import FeaturesOnDisk
 from nlgnn.nn.sparse import Operator
+from nlgnn.nn.streamed import StreamedFeatures
 
-Features = Float[Tensor, "n d"] | Operator
+Features = Float[Tensor, "n d"] | Operator | StreamedFeatures
 Edges = Int[Tensor, "2 m"] | Operator | None
 
 
 class Inputs(NamedTuple):
     """What `forward` takes, in its order: `model(*model.prepare(graph))`."""
 
-    x: Tensor | Operator
+    x: Tensor | Operator | StreamedFeatures
     edge_index: Tensor | Operator | None
 
     def to(self, *args: Any, **kwargs: Any) -> Inputs:
@@ -31,21 +33,31 @@ class Inputs(NamedTuple):
         return Inputs(x, None if edges is None else edges.to(*args, **kwargs))
 
 
-def features(graph: Graph) -> Tensor | Operator:
-    """Sparse features stay sparse: on bags of words the first layer is then many times faster."""
+def features(graph: Graph) -> Tensor | Operator | StreamedFeatures:
+    """Sparse features stay sparse, with which the first layer is faster on bags of words. What is on disk stays."""
+    if isinstance(graph.x, FeaturesOnDisk):
+        return StreamedFeatures(graph.x)
     return Operator.from_scipy(graph.x) if isinstance(graph.x, sparse.csr_array) else _tensor(graph.x)
 
 
 def undirected_edges(graph: Graph) -> Int[Tensor, "2 m"]:
     """Both directions of every edge, no repetitions, no self loops."""
-    coo = graph.undirected_adjacency.tocoo()
-    return torch.stack([torch.from_numpy(coo.row), torch.from_numpy(coo.col)]).long()
+    adjacency = graph.undirected_adjacency
+    edges = torch.empty(2, adjacency.nnz, dtype=torch.long)
+    edges[0] = torch.from_numpy(np.repeat(np.arange(graph.num_nodes), np.diff(adjacency.indptr)))
+    edges[1] = torch.from_numpy(adjacency.indices)
+    return edges
 
 
 def prepare_plain(graph: Graph) -> Inputs:
     """Dense features and a symmetric `edge_index`, for modules that know nothing of this package."""
-    x = _tensor(graph.x.toarray() if isinstance(graph.x, sparse.csr_array) else graph.x)
-    return Inputs(x, undirected_edges(graph))
+    return Inputs(_tensor(graph.dense_features()), undirected_edges(graph))
+
+
+def prepare(model: nn.Module, graph: Graph) -> Inputs:
+    """What the model's forward takes; models that do not say get dense features and `edge_index`."""
+    prepared: Inputs = getattr(model, "prepare", prepare_plain)(graph)
+    return prepared
 
 
 def with_self_loops(edges: Int[Tensor, "2 m"], num_nodes: int) -> Int[Tensor, "2 k"]:

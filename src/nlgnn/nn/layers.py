@@ -3,21 +3,52 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from scipy import sparse
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from nlgnn.nn.dense import product
 from nlgnn.nn.inputs import Features, with_self_loops
-from nlgnn.nn.sparse import Operator, segment_softmax, spmm, spmm_values
+from nlgnn.nn.sparse import Operator, spmm
+
+PART_WIDTH = 16  # columns of a layer that are computed together where memory is short
 
 
 def times(x: Features, weight: Float[Tensor, "d f"]) -> Float[Tensor, "n f"]:
-    return spmm(x, weight) if isinstance(x, Operator) else x @ weight
+    if isinstance(x, Operator):
+        return spmm(x, weight)
+    return product(x, weight) if isinstance(x, Tensor) else x @ weight
 
 
-class FeatureLinear(nn.Module):
+def split(tensor: Tensor, widths: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Like `Tensor.split`; one part is the tensor itself, which torch would copy for the gradient."""
+    return (tensor,) if len(widths) == 1 else tensor.split(list(widths), dim)
+
+
+class Layer(nn.Module, ABC):
+    """A product with a weight, then something along the edges. The columns of the result can be computed in parts."""
+
+    weight: nn.Parameter
+
+    @abstractmethod
+    def widths(self, small: bool) -> list[int]:
+        """How many columns each part has; small ones where memory is short."""
+
+    @abstractmethod
+    def propagate(self, part: int, h: Float[Tensor, "n p"], edges: Operator | None) -> Float[Tensor, "n p"]:
+        """From a part of `x W` to that part of the result."""
+
+    def forward(self, x: Features, edges: Operator | None = None) -> Float[Tensor, "n f"]:
+        weights = split(self.weight, self.widths(small=False), dim=1)
+        return concatenated([self.propagate(part, times(x, weight), edges) for part, weight in enumerate(weights)])
+
+
+class FeatureLinear(Layer):
     """`x W + b` for dense or sparse `x`. The weight lies as `[in, out]`, the way a sparse product reads it."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
@@ -31,8 +62,15 @@ class FeatureLinear(nn.Module):
         nn.init.uniform_(self.weight, -bound, bound)
         nn.init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, x: Features, edges: Operator | None = None) -> Float[Tensor, "n f"]:
-        return times(x, self.weight) + self.bias
+    def widths(self, small: bool) -> list[int]:
+        width = len(self.bias)
+        return [min(PART_WIDTH, width - first) for first in range(0, width, PART_WIDTH)] if small else [width]
+
+    def propagate(self, part: int, h: Float[Tensor, "n p"], edges: Operator | None) -> Float[Tensor, "n p"]:
+        return h + self._bias(part, h)
+
+    def _bias(self, part: int, h: Tensor) -> Tensor:
+        return self.bias if h.shape[1] == len(self.bias) else self.bias.split(PART_WIDTH)[part]
 
 
 class GraphConvolution(FeatureLinear):
@@ -42,37 +80,13 @@ class GraphConvolution(FeatureLinear):
         nn.init.xavier_uniform_(self.weight)
         nn.init.zeros_(self.bias)
 
-    def forward(self, x: Features, edges: Operator | None = None) -> Float[Tensor, "n f"]:
+    def propagate(self, part: int, h: Float[Tensor, "n p"], edges: Operator | None) -> Float[Tensor, "n p"]:
         assert edges is not None  # GCN prepares it
-        return spmm(edges, times(x, self.weight)) + self.bias
+        return spmm(edges, h).add_(self._bias(part, h))
 
 
-class GraphAttention(nn.Module):
-    """Attention over the stored entries of an operator, several heads, concatenated."""
-
-    def __init__(self, in_channels: int, out_channels: int, heads: int = 1, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.heads, self.out_channels = heads, out_channels
-        self.weight = nn.Parameter(torch.empty(in_channels, heads * out_channels))
-        self.attention_source = nn.Parameter(torch.empty(heads, out_channels))
-        self.attention_target = nn.Parameter(torch.empty(heads, out_channels))
-        self.bias = nn.Parameter(torch.empty(heads * out_channels))
-        self.dropout = nn.Dropout(dropout)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        for matrix in (self.weight, self.attention_source, self.attention_target):
-            nn.init.xavier_uniform_(matrix)
-        nn.init.zeros_(self.bias)
-
-    def forward(self, x: Features, edges: Operator) -> Float[Tensor, "n f"]:
-        h = times(x, self.weight).reshape(-1, self.heads, self.out_channels)  # [n, heads, f]
-        from_source = (h * self.attention_source).sum(2)  # [n, heads]
-        from_target = (h * self.attention_target).sum(2)
-        scores = F.leaky_relu(from_target[edges.rows] + from_source[edges.columns], 0.2)  # [m, heads]
-        alpha = self.dropout(segment_softmax(scores, edges.rows, edges.shape[0]))
-        gathered = [spmm_values(edges, alpha[:, head], h[:, head]) for head in range(self.heads)]
-        return torch.cat(gathered, dim=1) + self.bias
+def concatenated(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=1)
 
 
 def normalised_adjacency(edges: Tensor, num_nodes: int, dtype: torch.dtype | None = None) -> Operator:
@@ -83,8 +97,17 @@ def normalised_adjacency(edges: Tensor, num_nodes: int, dtype: torch.dtype | Non
     return Operator.from_coo(targets, sources, scale[sources] * scale[targets], (num_nodes, num_nodes))
 
 
-def neighbourhoods(edges: Tensor, num_nodes: int) -> Operator:
-    """GAT's pattern: every node's neighbours and itself, all entries 1."""
-    sources, targets = with_self_loops(edges, num_nodes)
-    ones = torch.ones(len(sources), device=edges.device)
-    return Operator.from_coo(targets, sources, ones, (num_nodes, num_nodes))
+def normalised(adjacency: sparse.csr_array, dtype: torch.dtype) -> Operator:
+    """The same, of a symmetric matrix without self loops."""
+    matrix = with_diagonal(adjacency)
+    scale = np.diff(matrix.indptr).astype(np.float64 if dtype == torch.float64 else np.float32) ** -0.5
+    matrix.data = scale[matrix.indices]
+    matrix.data *= np.repeat(scale, np.diff(matrix.indptr))
+    return Operator.from_scipy(matrix, symmetric=True)
+
+
+def with_diagonal(adjacency: sparse.csr_array) -> sparse.csr_array:
+    """A symmetric matrix of ones without self loops, and one self loop a node."""
+    matrix = sparse.csr_array(adjacency + sparse.eye_array(adjacency.shape[0], dtype=np.float32, format="csr"))
+    matrix.sort_indices()
+    return matrix

@@ -15,25 +15,45 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial, reduce
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, cast
 
+import torch
 from jaxtyping import Float
+from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.checks import check_rate, check_width
-from nlgnn.nn.inputs import Edges, Features, Inputs, features, undirected_edges
-from nlgnn.nn.layers import FeatureLinear, GraphAttention, GraphConvolution, neighbourhoods, normalised_adjacency
+from nlgnn.nn.dropout import Dropout
+from nlgnn.nn.graph_attention import GraphAttention, neighbourhoods
+from nlgnn.nn.inputs import Edges, Features, Inputs, features
+from nlgnn.nn.layers import (
+    FeatureLinear,
+    GraphConvolution,
+    Layer,
+    concatenated,
+    normalised,
+    normalised_adjacency,
+    split,
+    times,
+    with_diagonal,
+)
 from nlgnn.nn.sparse import Operator
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "elu": F.elu}
+Project = Callable[[int], Tensor]  # from the number of a part to its columns of x W
 
 
 class LocalModel(nn.Module, ABC):
     """A stack of layers; subclasses say which, and which operator these layers propagate with."""
+
+    stackable = True  # torch.func.vmap may train several at once
+    recompute: bool = False  # whether parts of hidden layers are computed again for their gradients, not kept
 
     def __init__(
         self,
@@ -44,8 +64,8 @@ class LocalModel(nn.Module, ABC):
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
-        self.dropout = nn.Dropout(dropout)
-        self.input_dropout = nn.Dropout(input_dropout)
+        self.dropout = Dropout(dropout)
+        self.input_dropout = Dropout(input_dropout)
         if activation not in ACTIVATIONS:
             raise OptionError(f"activation={activation!r} is unknown.", "Choose relu or elu.")
         self.activation = ACTIVATIONS[activation]
@@ -63,18 +83,44 @@ class LocalModel(nn.Module, ABC):
     def operator(self, edges: Edges, num_nodes: int) -> Operator | None:
         """The prepared form of `edge_index`; prepared ones pass through."""
 
+    @abstractmethod
+    def operator_of(self, adjacency: sparse.csr_array) -> Operator | None:
+        """The same, of a symmetric matrix of ones without self loops."""
+
     def prepare(self, graph: Graph) -> Inputs:
         """What forward takes, computed once a graph. Edges are taken in both directions."""
-        return Inputs(features(graph), self.operator(undirected_edges(graph), graph.num_nodes))
+        return Inputs(features(graph), self.operator_of(graph.undirected_adjacency))
 
     def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
         operator = self.operator(edge_index, x.shape[0])
         if self.training and self.input_dropout.p > 0:
-            x = x.dropout(self.input_dropout.p) if isinstance(x, Operator) else self.input_dropout(x)
-        for layer in self.layers[:-1]:
-            x = self.dropout(self.activation(layer(x, operator)))
-        embedding: Tensor = self.layers[-1](x, operator)
-        return embedding
+            x = self.input_dropout(x) if isinstance(x, Tensor) else x.dropout(self.input_dropout)
+        return self.embed(x, operator)
+
+    def embed(self, x: Features, operator: Operator | None) -> Float[Tensor, "n f"]:
+        """Part after part of a layer, each at once multiplied by its rows of the next weight: a sum of narrow products.
+
+        Heads of attention are parts always, columns of other layers where memory is short. Nothing is concatenated.
+        """
+        layers = [cast(Layer, layer) for layer in self.layers]
+        widths = layers[0].widths(self.recompute)
+        weights = split(layers[0].weight, widths, dim=1)
+        project: Project = lambda part: times(x, weights[part])  # noqa: E731
+        for layer, following in pairwise(layers):
+            fold = partial(self._fold, layer, project, operator, split(following.weight, widths))
+            if self.recompute:
+                fold = partial(checkpoint, fold, use_reentrant=False)
+            projected: Tensor = reduce(torch.add, map(fold, range(len(widths))))
+            widths = following.widths(self.recompute)
+            project = split(projected, widths, dim=1).__getitem__
+        return concatenated([layers[-1].propagate(part, project(part), operator) for part in range(len(widths))])
+
+    def _fold(
+        self, layer: Layer, project: Project, operator: Operator | None, rows: tuple[Tensor, ...], part: int
+    ) -> Float[Tensor, "n f"]:
+        """What one part of a layer adds to the projected features of the next."""
+        hidden = self.dropout(self.activation(layer.propagate(part, project(part), operator)))
+        return times(hidden, rows[part])
 
 
 class MLP(LocalModel):
@@ -107,6 +153,9 @@ class MLP(LocalModel):
         )
 
     def operator(self, edges: Edges, num_nodes: int) -> None:
+        return None
+
+    def operator_of(self, adjacency: sparse.csr_array) -> None:
         return None
 
     def prepare(self, graph: Graph) -> Inputs:
@@ -147,6 +196,9 @@ class GCN(LocalModel):
             return edges
         return normalised_adjacency(given(edges, num_nodes), num_nodes, next(self.parameters()).dtype)
 
+    def operator_of(self, adjacency: sparse.csr_array) -> Operator:
+        return normalised(adjacency, next(self.parameters()).dtype)
+
 
 class GAT(LocalModel):
     """Attends to neighbours (Veličković et al., ICLR 2018). Hidden layers concatenate their heads, the last has one.
@@ -184,6 +236,9 @@ class GAT(LocalModel):
 
     def operator(self, edges: Edges, num_nodes: int) -> Operator:
         return edges if isinstance(edges, Operator) else neighbourhoods(given(edges, num_nodes), num_nodes)
+
+    def operator_of(self, adjacency: sparse.csr_array) -> Operator:
+        return Operator.from_scipy(with_diagonal(adjacency), symmetric=True)
 
 
 def given(edges: Tensor | None, num_nodes: int) -> Tensor:

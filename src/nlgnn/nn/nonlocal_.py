@@ -5,18 +5,18 @@ from __future__ import annotations
 import inspect
 from typing import Any, ClassVar, Literal, NamedTuple
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from nlgnn.errors import OptionError, nearest
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.aggregation import NonLocalAggregation, reset
 from nlgnn.nn.attention import GlobalAttention
 from nlgnn.nn.checks import check_width
+from nlgnn.nn.dense import PairLinear, cross_entropy
 from nlgnn.nn.inputs import Inputs, prepare_plain
 from nlgnn.nn.local import GAT, GCN, MLP
+from nlgnn.nn.sequence import is_plain
 
 
 class NonLocalOutput(NamedTuple):
@@ -106,12 +106,22 @@ class NonLocal(nn.Module):
         self.head = (
             nn.Linear(embedding_channels, out_channels, bias=False)
             if self.residual
-            else nn.Linear(2 * embedding_channels, out_channels)
+            else PairLinear(2 * embedding_channels, out_channels)
         )
 
     def reset_parameters(self) -> None:
         for module in (self.local, self.aggregation, self.head):
             reset(module)
+
+    @property
+    def stackable(self) -> bool:
+        """Whether `torch.func.vmap` may train several at once; of modules from elsewhere it is not assumed."""
+        return (
+            bool(getattr(self.local, "stackable", False))
+            and not self._has_foreign_parts
+            and isinstance(self.aggregation, NonLocalAggregation)
+            and is_plain(self.aggregation.convs)
+        )
 
     @property
     def deterministic(self) -> bool:
@@ -136,14 +146,14 @@ class NonLocal(nn.Module):
                 "Say how wide its result is.",
             )
         mixed: Tensor = self.aggregation(z, batch)
-        logits = z + self.head(mixed) if self.residual else self.head(torch.cat([z, mixed], dim=1))
+        logits = z + self.head(mixed) if self.residual else self.head(z, mixed)
         return NonLocalOutput(logits, z) if self.training and self.local_loss > 0 else logits
 
     def loss(self, output: Tensor | NonLocalOutput, y: Int[Tensor, " n"], nodes: Tensor) -> Float[Tensor, ""]:
         """Cross entropy of the final logits, mixed with that of the local ones where `local_loss` says so."""
         if isinstance(output, Tensor):
-            return F.cross_entropy(output[nodes], y[nodes])
-        final, local = (F.cross_entropy(logits[nodes], y[nodes]) for logits in output)
+            return cross_entropy(output, y, nodes)
+        final, local = (cross_entropy(logits, y, nodes) for logits in output)
         return (1 - self.local_loss) * final + self.local_loss * local
 
 

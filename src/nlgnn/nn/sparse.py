@@ -12,6 +12,13 @@ from jaxtyping import Float, Int
 from scipy import sparse
 from torch import Tensor
 
+from nlgnn.nn.dropout import Dropout
+from nlgnn.nn.kernel import Kernel
+
+# Replicas whose share of a product has fewer multiplications than this are folded into one wide product: below it a
+# call costs more than its work, above it a narrow product is faster, since its columns stay in the cache.
+SMALL_PRODUCT = 50_000
+
 with warnings.catch_warnings():
     # torch says once a process that CSR is young. Users can do nothing about it, so it is said here, to nobody.
     warnings.simplefilter("ignore")
@@ -19,161 +26,156 @@ with warnings.catch_warnings():
 
 
 class Operator:
-    """A sparse matrix that is multiplied many times: its CSR form and that of its transpose.
+    """A sparse matrix that is multiplied many times: where its entries are, their values, and its transpose.
 
     Rows gather from columns: for a graph, row = receiver, column = sender. Repeated entries are kept apart and add up.
 
     Args:
-        matrix: the CSR tensor, `[rows, columns]`.
-        transposed: the CSR tensor of its transpose.
-        transpose_order: where in `matrix.values()` each value of `transposed` stands.
+        pointers: where each row begins, and where the last one ends, as in CSR.
+        columns: the column of every entry, row after row.
+        values: the entries; or, for as many replicas, a row of entries each.
+        shape: rows, columns.
+        symmetric: whether the matrix is its own transpose, which then is not stored again.
     """
 
-    def __init__(self, matrix: Tensor, transposed: Tensor, transpose_order: Int[Tensor, " m"]) -> None:
-        self.matrix = matrix
-        self.transposed = transposed
-        self.transpose_order = transpose_order
+    def __init__(
+        self,
+        pointers: Int[Tensor, " p"],
+        columns: Int[Tensor, " m"],
+        values: Float[Tensor, "*replicas m"],
+        shape: tuple[int, int],
+        symmetric: bool = False,
+    ) -> None:
+        self.pointers, self.columns, self.values = pointers, columns, values
+        self.shape, self.symmetric = shape, symmetric
 
     @classmethod
     def from_coo(
         cls, rows: Int[Tensor, " m"], columns: Int[Tensor, " m"], values: Float[Tensor, " m"], shape: tuple[int, int]
     ) -> Operator:
         order = (rows * shape[1] + columns).argsort(stable=True)
-        rows, columns, values = rows[order], columns[order], values[order]
-        transpose_order = columns.argsort(stable=True)
-        return cls(
-            _csr(_pointers(rows, shape[0]), columns, values, shape),
-            _csr(_pointers(columns, shape[1]), rows[transpose_order], values[transpose_order], shape[::-1]),
-            transpose_order,
-        )
+        pointers = torch.zeros(shape[0] + 1, dtype=torch.int64, device=rows.device)
+        pointers[1:] = torch.bincount(rows, minlength=shape[0]).cumsum(0)
+        index = _index_type(len(columns), shape)
+        return cls(pointers.to(index), columns[order].to(index), values[order], shape)
 
     @classmethod
-    def from_scipy(cls, matrix: sparse.csr_array) -> Operator:
-        coo = matrix.tocoo()
-        return cls.from_coo(
-            torch.from_numpy(coo.row.astype(np.int64)),
-            torch.from_numpy(coo.col.astype(np.int64)),
-            torch.from_numpy(coo.data),
-            coo.shape,
-        )
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        rows, columns = self.matrix.shape
-        return rows, columns
+    def from_scipy(cls, matrix: sparse.csr_array, symmetric: bool = False) -> Operator:
+        index = _index_type(matrix.nnz, matrix.shape)
+        pointers, columns = (torch.from_numpy(array).to(index) for array in (matrix.indptr, matrix.indices))
+        return cls(pointers, columns, torch.from_numpy(matrix.data), matrix.shape, symmetric)
 
     @property
     def device(self) -> torch.device:
-        return self.matrix.device
-
-    @property
-    def values(self) -> Tensor:
-        return self.matrix.values()
-
-    @property
-    def columns(self) -> Tensor:
-        return self.matrix.col_indices()
+        return self.values.device
 
     @cached_property
-    def rows(self) -> Tensor:
-        """The row of every stored value."""
-        return torch.repeat_interleave(
-            torch.arange(self.shape[0], device=self.matrix.device), self.matrix.crow_indices().diff()
-        )
+    def rows(self) -> Int[Tensor, " m"]:
+        """The row of every entry."""
+        numbers = torch.arange(self.shape[0], device=self.device, dtype=self.columns.dtype)
+        return torch.repeat_interleave(numbers, self.pointers.diff())
 
-    def with_values(self, values: Float[Tensor, " m"]) -> Operator:
+    @cached_property
+    def transpose_order(self) -> Int[Tensor, " m"]:
+        """Where among the values each value of the transpose stands."""
+        return self._transposition[2]
+
+    @cached_property
+    def transpose(self) -> Operator:
+        if self.symmetric:
+            return self
+        pointers, columns, order = self._transposition
+        return Operator(pointers, columns, self.values.index_select(-1, order), self.shape[::-1])
+
+    @cached_property
+    def _transposition(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Pointers and columns of the transpose, and `transpose_order`. SciPy sorts by counting, torch by comparing."""
+        pointers, columns = self.pointers.cpu().numpy(), self.columns.cpu().numpy()
+        places = np.arange(len(columns), dtype=columns.dtype)
+        turned = sparse.csr_array((places, columns, pointers), shape=self.shape).tocsc()
+        arrays = (turned.indptr, turned.indices, turned.data)
+        turned_pointers, turned_columns, order = (
+            torch.from_numpy(array).to(self.device, self.columns.dtype) for array in arrays
+        )
+        if self.symmetric:  # one copy will do
+            return self.pointers, self.columns, order
+        return turned_pointers, turned_columns, order
+
+    def with_values(self, values: Float[Tensor, "*replicas m"]) -> Operator:
         """The same pattern with other values."""
-        return Operator(
-            _with_values(self.matrix, values),
-            _with_values(self.transposed, values[self.transpose_order]),
-            self.transpose_order,
-        )
+        changed = Operator(self.pointers, self.columns, values, self.shape)
+        changed._transposition = self._transposition  # computed once for all
+        return changed
 
-    def dropout(self, rate: float) -> Operator:
-        """Inverted dropout on the stored values: zeros stay zeros, which is what dropping a dense matrix does."""
-        return self.with_values(torch.nn.functional.dropout(self.values, rate)) if rate > 0 else self
+    def dropout(self, dropout: Dropout) -> Operator:
+        """With dropout on the stored values: zeros stay zeros, which is what dropping a dense matrix does."""
+        return self.with_values(self.values * dropout.mask(self.values))
 
     def to(self, *args: Any, **kwargs: Any) -> Operator:
         """Like `Tensor.to`: a device, a floating-point type, or both."""
-        matrix = self.matrix.to(*args, **kwargs)
-        return Operator(matrix, self.transposed.to(*args, **kwargs), self.transpose_order.to(matrix.device))
+        values = self.values.to(*args, **kwargs)
+        if values is self.values:
+            return self
+        device = values.device
+        return Operator(self.pointers.to(device), self.columns.to(device), values, self.shape, self.symmetric)
+
+    @cached_property
+    def matrix(self) -> Tensor:
+        """The same as torch's CSR tensor."""
+        return csr(self.pointers, self.columns, self.values, self.shape)
+
+    @cached_property
+    def transposed(self) -> Tensor:
+        return self.transpose.matrix
+
+
+def multiply(operator: Operator, values: Float[Tensor, " m"], dense: Float[Tensor, "columns f"]) -> Tensor:
+    """`operator.with_values(values) @ dense`, for whoever keeps the gradients' books."""
+    if dense.device.type == "cpu":
+        # A row is a weighted bag of rows. torch's kernel for bags is three times as fast as MKL's for CSR matrices.
+        rows = dense if dense.stride(1) == 1 else dense.contiguous()
+        return torch.embedding_bag(
+            rows, operator.columns, operator.pointers, mode=0, per_sample_weights=values, include_last_offset=True
+        )[0]
+    return csr(operator.pointers, operator.columns, values, operator.shape) @ dense
 
 
 def spmm(operator: Operator, dense: Tensor) -> Tensor:
     """`operator @ dense`, differentiable in `dense`, and `torch.func.vmap`-able over it."""
-    product: Tensor = _FixedProduct.apply(operator, False, dense)  # type: ignore[no-untyped-call]
+    product: Tensor = _FixedProduct.apply(operator, dense)
     return product
 
 
-def spmm_values(operator: Operator, values: Float[Tensor, " m"], dense: Float[Tensor, "columns f"]) -> Tensor:
-    """`operator.with_values(values) @ dense`, differentiable in both. Never stores a message an edge and channel."""
-    product: Tensor = _LearnedProduct.apply(operator, values, dense)  # type: ignore[no-untyped-call]
-    return product
-
-
-def segment_softmax(values: Float[Tensor, "m heads"], rows: Int[Tensor, " m"], num_rows: int) -> Tensor:
-    """Softmax over the stored values of each row."""
-    index = rows.unsqueeze(1).expand_as(values)
-    # The maximum only guards against overflow: the result does not depend on it, so neither does the gradient.
-    peak = values.detach().new_full((num_rows, values.shape[1]), -torch.inf)
-    peak = peak.scatter_reduce(0, index, values.detach(), "amax")
-    exponentials = (values - peak[rows]).exp()
-    sums = torch.zeros_like(peak).index_add(0, rows, exponentials)
-    return exponentials / sums[rows]
-
-
-class _FixedProduct(torch.autograd.Function):
-    # Takes the operator whole: torch.func would wrap bare CSR tensors, and cannot.
+class _FixedProduct(Kernel):
+    # Takes the operator whole: torch.func would wrap its tensors.
     @staticmethod
-    def forward(operator: Operator, transpose: bool, dense: Tensor) -> Tensor:
-        return (operator.transposed if transpose else operator.matrix) @ dense
+    def forward(operator: Operator, dense: Tensor) -> Tensor:
+        operator.transpose  # noqa: B018, is built here: inside torch.func's transforms the backward could not
+        return multiply(operator, operator.values, dense)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Operator, bool, Tensor], output: Tensor) -> None:
-        ctx.operator, ctx.transpose = inputs[:2]
+    def setup_context(ctx: Any, inputs: tuple[Operator, Tensor], output: Tensor) -> None:
+        ctx.operator = inputs[0]
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor]:
-        return None, None, _FixedProduct.apply(ctx.operator, not ctx.transpose, gradient)  # type: ignore[no-untyped-call]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
+        return None, spmm(ctx.operator.transpose, gradient)
 
     @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[Any, ...], operator: Operator, transpose: bool, dense: Tensor
-    ) -> tuple[Tensor, int]:
-        dense = dense.movedim(in_dims[2], 1)  # [columns, replicas, f]
-        folded = dense.reshape(dense.shape[0], -1)  # one product for all replicas
-        product: Tensor = _FixedProduct.apply(operator, transpose, folded)  # type: ignore[no-untyped-call]
-        return product.reshape(-1, *dense.shape[1:]), 1
+    def vmap(info: Any, in_dims: tuple[Any, Any], operator: Operator, dense: Tensor) -> tuple[Tensor, int]:
+        dense = dense.movedim(in_dims[1], 0)  # [replicas, columns, f]
+        own_values = operator.values.ndim == 2
+        if own_values or operator.columns.numel() * dense.shape[2] > SMALL_PRODUCT:
+            each = map(operator.with_values, operator.values) if own_values else [operator] * len(dense)
+            return torch.stack([spmm(one, columns) for one, columns in zip(each, dense, strict=True)]), 0
+        folded = dense.movedim(0, 1).reshape(dense.shape[1], -1)  # one product for all replicas
+        return spmm(operator, folded).reshape(-1, len(dense), dense.shape[2]), 1
 
 
-class _LearnedProduct(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, operator: Operator, values: Tensor, dense: Tensor) -> Tensor:
-        ctx.operator = operator
-        ctx.save_for_backward(values, dense)
-        return _with_values(operator.matrix, values) @ dense
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, Tensor]:
-        operator: Operator = ctx.operator
-        values, dense = ctx.saved_tensors
-        to_dense = _with_values(operator.transposed, values[operator.transpose_order]) @ gradient
-        if len(values) > operator.shape[0] * operator.shape[1]:  # so many repetitions torch's kernel does not take
-            to_values = (gradient[operator.rows] * dense[operator.columns]).sum(1)
-        else:
-            pattern = _with_values(operator.matrix, torch.zeros_like(values))
-            to_values = torch.sparse.sampled_addmm(pattern, gradient, dense.t(), beta=0.0).values()
-        return None, to_values, to_dense
-
-
-def _pointers(sorted_rows: Tensor, num_rows: int) -> Tensor:
-    counts = torch.bincount(sorted_rows, minlength=num_rows)
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-
-
-def _csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+def csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
     return torch.sparse_csr_tensor(pointers, columns, values, shape, check_invariants=False)
 
 
-def _with_values(matrix: Tensor, values: Tensor) -> Tensor:
-    return _csr(matrix.crow_indices(), matrix.col_indices(), values, tuple(matrix.shape))
+def _index_type(entries: int, shape: tuple[int, int]) -> torch.dtype:
+    """Half of the memory where the numbers are small enough."""
+    return torch.int32 if max(entries, *shape) < 2**31 else torch.int64

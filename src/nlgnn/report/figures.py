@@ -47,6 +47,36 @@ def sequence_chart(graph: Graph, sequences: dict[str, SortedSequence]) -> Any:
     )
 
 
+def scaling_rows(trainings: list[dict[str, Any]], exponents: dict[str, float]) -> list[dict[str, Any]]:
+    """A row a training: its size, its time, and what the legend calls its system."""
+    fitted = {system: f", n^{exponent:.2f}" for system, exponent in exponents.items()}
+    return [
+        {
+            "system": training["system"] + fitted.get(training["system"], ""),
+            "nodes": training["nodes"],
+            "seconds": training["seconds"],
+        }
+        for training in trainings
+    ]
+
+
+def scaling_chart(trainings: list[dict[str, Any]], exponents: dict[str, float]) -> Any:
+    """Seconds an epoch against nodes, both logarithmic; the legend has the fitted exponents."""
+    altair = _import_altair()
+    rows = scaling_rows(trainings, exponents)
+    names = list(dict.fromkeys(row["system"] for row in rows))
+    return (
+        altair.Chart(altair.Data(values=rows), width=560, height=360)
+        .mark_line(point=altair.OverlayMarkDef(size=50))
+        .encode(
+            x=altair.X("nodes:Q", scale=altair.Scale(type="log"), title="nodes", axis=altair.Axis(format="~s")),
+            y=altair.Y("seconds:Q", scale=altair.Scale(type="log"), title="seconds an epoch"),
+            color=altair.Color("system:N", scale=altair.Scale(domain=names, range=PALETTE[: len(names)]), title=None),
+        )
+        .properties(title="Seconds an epoch against nodes, with fitted exponents")
+    )
+
+
 def check_picture(path: Path) -> None:
     """Raise whatever would make `save_chart` fail: to be called before the hours that a picture is drawn from."""
     _import_altair()

@@ -1,10 +1,12 @@
-"""fit: trains one model a split, keeping what is finished and answering Ctrl-C."""
+"""fit: trains one model a split, many at once, keeping what is finished and answering Ctrl-C."""
 
 from __future__ import annotations
 
 import hashlib
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -14,16 +16,23 @@ from torch import Tensor, nn
 from nlgnn.errors import DataError, NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
-from nlgnn.nn.inputs import Inputs, prepare_plain
-from nlgnn.training.execution import Interrupt, choose_device, limited_threads, model_like
-from nlgnn.training.loop import Task, Training, evaluate, train_split
+from nlgnn.nn.inputs import Inputs, prepare
+from nlgnn.training.execution import Interrupt, choose_device, limited_threads, model_like, reused_memory
+from nlgnn.training.jobs import Job, by_shape, models_at_once
+from nlgnn.training.loop import finish, pretrain, train_replicas
+from nlgnn.training.memory import must_recompute, set_recompute
 from nlgnn.training.metrics import check_metric
 from nlgnn.training.progress import TrainingProgress
-from nlgnn.training.recipe import Recipe, check_pretraining
+from nlgnn.training.recipe import EXECUTION, Recipe, check_pretraining
+from nlgnn.training.replica import Replica
+from nlgnn.training.replicas import Alone, Stack, evaluate
 from nlgnn.training.run import Run, RunFolder, check_weights, load_weights
 from nlgnn.training.systems import configure, default_protocol
 
 CHECKPOINT_SECONDS = 30.0
+
+
+Setting = tuple[Callable[[], nn.Module], Recipe]
 
 
 def fit(
@@ -53,79 +62,157 @@ def fit(
         factory, recipe = configure(factory, graph, **given)
     if isinstance(factory, nn.Module):
         raise OptionError("fit needs what makes a model, not a model.", "Give a function: lambda: MyModel(...).")
-    recipe = recipe or Recipe()
+    return _fit([(factory, recipe or Recipe())], graph, splits, folder, progress)[0]
+
+
+def fit_settings(
+    settings: Sequence[Setting],
+    graph: Graph,
+    splits: str | Sequence[Split] | None = None,
+    *,
+    progress: bool = True,
+) -> list[list[Run]]:
+    """Train several settings on every split; those of one shape at once.
+
+    Args:
+        settings: what makes a model, and how to train it: what `configure` returns. They are of one shape where they
+            differ in dropout and recipe only.
+        graph: as for `fit`.
+        splits: as for `fit`.
+        progress: as for `fit`.
+
+    Returns:
+        For each setting what `fit` would return.
+    """
+    if not settings:
+        raise OptionError("there are no settings to train.", "Give at least one pair of a factory and a Recipe.")
+    return _fit(settings, graph, splits, None, progress)
+
+
+def _fit(
+    settings: Sequence[Setting],
+    graph: Graph,
+    splits: str | Sequence[Split] | None,
+    folder: RunFolder | None,
+    progress: bool,
+) -> list[list[Run]]:
     splits = default_protocol(graph) if splits is None else splits
     splits = make_splits(graph, splits) if isinstance(splits, str) else list(splits)
-    check(graph, splits, recipe)
-    graph = graph.scale_features(recipe.features)
-    device = choose_device(recipe.device)
-    model = model_like(factory)
-    check_pretraining(model, recipe)
-    if folder:
-        folder.claim(identity(graph, splits, recipe, model))
-    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    inputs = prepare(model, graph).to(device=device, dtype=dtype)
-    y = torch.tensor(graph.y, device=device)  # a copy: columns of tables are read-only
-    done: list[Run] = []
+    examples = []
+    for factory, recipe in settings:
+        check(graph, splits, recipe)
+        examples.append(model_like(factory))
+        check_pretraining(examples[-1], recipe)
+        if folder:
+            folder.claim(identity(graph, splits, recipe, examples[-1]))
+    runs = [
+        [Run(index, recipe.seed + index, split.protocol, split.index) for index, split in enumerate(splits)]
+        for _, recipe in settings
+    ]
+    jobs = [
+        Job(run, factory, example, recipe, split)
+        for (factory, recipe), example, of_setting in zip(settings, examples, runs, strict=True)
+        for run, split in zip(of_setting, splits, strict=True)
+    ]
+    epochs = max(recipe.epochs for _, recipe in settings)
     with (
-        limited_threads(recipe.threads, graph),
+        torch.random.fork_rng(),  # training sets the random numbers that it draws from
         Interrupt() as interrupt,
-        TrainingProgress(len(splits), recipe.epochs, enabled=progress) as bar,
+        TrainingProgress(len(jobs), epochs, enabled=progress) as bar,
     ):
-        for index, split in enumerate(splits):
-            run = None
-            if folder and (run := folder.finished_run(index)) and run.failure is None:
-                check_weights(model, run.state, folder.path)
-            if run is None:
-                parts = (split.train, split.val, split.test & graph.labelled)
-                train, val, test = (torch.from_numpy(part.nonzero()[0]).to(device) for part in parts)
-                task = Task(recipe, inputs, y, train, val, test)
-                run = Run(index=index, seed=recipe.seed + index, protocol=split.protocol, split=split.index)
-                saved = folder.checkpoint(index) if folder else None
-                run = train_split(run, task, factory, saved, _Watch(index, folder, bar, interrupt))
-                if folder:
-                    folder.save_run(run)
-            bar.finish_run()
-            done.append(run)
+        for shape in by_shape(jobs):
+            _Training(graph, folder, bar, interrupt).train(shape)
+        if folder:
+            folder.remove_checkpoints()
         if interrupt.requested:  # in the last epoch of all: the caller may have more to do
             raise KeyboardInterrupt
-    if all(run.failure for run in done):
-        raise NlgnnError(f"every run failed; {done[0].failure}.", "Try a lower learning rate, or look at the features.")
-    return done
+    for of_setting in runs:
+        if all(run.failure for run in of_setting):
+            raise NlgnnError(
+                f"every run failed; {of_setting[0].failure}.", "Try a lower learning rate, or look at the features."
+            )
+    return runs
+
+
+class _Training:
+    """The jobs of one shape: from the graph to filled-in runs, with what happens after each epoch and each run."""
+
+    inputs: Inputs
+    y: Tensor
+    recompute: bool
+
+    def __init__(self, graph: Graph, folder: RunFolder | None, bar: TrainingProgress, interrupt: Interrupt) -> None:
+        self.graph, self.folder, self.bar, self.interrupt = graph, folder, bar, interrupt
+        self.interrupted = folder.checkpoints() if folder else {}
+        self.saved_at = time.monotonic()
+
+    def train(self, jobs: Sequence[Job]) -> None:
+        recipe, model = jobs[0].recipe, jobs[0].example
+        device = choose_device(recipe.device)
+        dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+        with limited_threads(recipe.threads, self.graph):
+            scaled = self.graph.scale_features(recipe.features)
+            self.inputs = prepare(model, scaled).to(device=device, dtype=dtype)
+            self.y = torch.tensor(self.graph.y, device=device)  # a copy: columns of tables are read-only
+            waiting = [partial(self._start, job) for job in jobs if not self._was_finished(job, model)]
+            # Of all jobs, also of finished ones: whether a model is alone decides about the last digit of its figures.
+            self.recompute = must_recompute(jobs[0], self.graph)
+            alone = self.recompute or not waiting
+            at_once = 1 if alone else models_at_once(model, self.inputs, len(jobs), recipe.replicas)
+            with reused_memory(enabled=not self.recompute and recipe.memory is None):
+                train_replicas(waiting, at_once, self.inputs, self.y, self._after_epoch, self._after_run)
+
+    def _was_finished(self, job: Job, model: nn.Module) -> bool:
+        """Whether the folder has it already; if so, take it from there."""
+        run = self.folder.finished_run(job.run.index) if self.folder else None
+        if run is None:
+            return False
+        if run.failure is None:
+            check_weights(model, run.state, self.folder.path)  # type: ignore[union-attr]
+        vars(job.run).update(vars(run))
+        self.bar.finish_run()
+        return True
+
+    def _start(self, job: Job) -> Replica:
+        parts = (job.split.train, job.split.val, job.split.test & self.graph.labelled)
+        train, val, test = (torch.from_numpy(part.nonzero()[0]).to(self.y.device) for part in parts)
+        replica = Replica.new(job.run, job.recipe, job.factory, (train, val, test))
+        if job.run.index in self.interrupted:
+            replica.restore(self.interrupted[job.run.index])
+        elif job.recipe.pretrain_epochs:
+            pretrain(replica, self.inputs, self.y)
+        set_recompute(replica.model, self.recompute)
+        return replica
+
+    def _after_epoch(self, replicas: Sequence[Replica], together: Alone | Stack) -> None:
+        running = [replica for replica in replicas if replica.run.epochs == 0 and replica.run.failure is None]
+        if running:
+            losses = [replica.curves["val_loss"][-1] for replica in running]
+            best = [replica.curves["val_metric"][replica.best_epoch - 1] for replica in running]
+            self.bar.update([replica.epoch for replica in running], fmean(losses), fmean(best))
+        due = time.monotonic() - self.saved_at > CHECKPOINT_SECONDS
+        if self.folder and (due or self.interrupt.requested):
+            together.save_random_states()
+            self.folder.save_checkpoints([replica.checkpoint() for replica in running])
+            self.saved_at = time.monotonic()
+        if self.interrupt.requested:
+            raise KeyboardInterrupt
+
+    def _after_run(self, replica: Replica) -> None:
+        finish(replica, self.inputs, self.y)
+        if self.folder:
+            self.folder.save_run(replica.run)
+        self.bar.finish_run()
 
 
 def identity(graph: Graph, splits: Sequence[Split], recipe: Recipe, model: nn.Module) -> str:
     """A hash of all that decides the figures: runs with another one are not of the same training."""
     shapes = [(name, tuple(value.shape)) for name, value in model.state_dict().items()]
-    settings = recipe.model_dump(exclude={"threads", "device"})
+    settings = recipe.model_dump(exclude=EXECUTION)
     digest = hashlib.sha256(repr((graph.fingerprint, settings, type(model).__name__, shapes)).encode())
     for split in splits:
         digest.update(np.packbits([split.train, split.val, split.test]).tobytes())
     return digest.hexdigest()[:16]
-
-
-class _Watch:
-    """What happens after each epoch: the bar moves, the state is saved now and then, Ctrl-C is answered."""
-
-    def __init__(self, index: int, folder: RunFolder | None, bar: TrainingProgress, interrupt: Interrupt) -> None:
-        self.index, self.folder, self.bar, self.interrupt = index, folder, bar, interrupt
-        self.saved_at = time.monotonic()
-
-    def __call__(self, training: Training) -> None:
-        curves = training.curves
-        self.bar.update(training.epoch, curves["val_loss"][-1], curves["val_metric"][training.best_epoch - 1])
-        due = time.monotonic() - self.saved_at > CHECKPOINT_SECONDS
-        if self.folder and (due or self.interrupt.requested):
-            self.folder.save_checkpoint(training.checkpoint(self.index))
-            self.saved_at = time.monotonic()
-        if self.interrupt.requested:
-            raise KeyboardInterrupt
-
-
-def prepare(model: nn.Module, graph: Graph) -> Inputs:
-    """What the model's forward takes; models that do not say get dense features and `edge_index`."""
-    prepared: Inputs = getattr(model, "prepare", prepare_plain)(graph)
-    return prepared
 
 
 def predict(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from jaxtyping import Float, Int
 from sklearn.metrics import f1_score, roc_auc_score
 from torch import Tensor
+from torch.nn import functional as F
 
 from nlgnn.errors import OptionError
 
@@ -21,6 +24,21 @@ def measure(metric: str, logits: Float[Tensor, "n c"], y: Int[Tensor, " n"]) -> 
         margin = (logits[:, 1] - logits[:, 0]).double().cpu().numpy()
         return 100 * float(roc_auc_score(truth, margin)) if 0 < truth.mean() < 1 else 50.0
     raise OptionError(f"metric={metric!r} is unknown.", "Choose accuracy, macro-f1 or roc-auc.")
+
+
+def validate(
+    metric: str, logits: Float[Tensor, "r n c"], y: Int[Tensor, " n"], nodes: Int[Tensor, "r k"]
+) -> tuple[list[float], list[float]]:
+    """Cross entropy and one metric for each of several models, over nodes of its own."""
+    shape = (len(logits), logits.shape[2], nodes.shape[1])
+    chosen = logits.mT.gather(2, nodes.unsqueeze(1).expand(shape))  # [r, c, k], classes before nodes: see nn/dense.py
+    truth = y[nodes]
+    losses = F.log_softmax(chosen, dim=1).gather(1, truth.unsqueeze(1)).squeeze(1).mean(1).neg().tolist()
+    if metric == "accuracy":
+        return losses, (100 * (chosen.max(1).indices == truth).double().mean(1)).tolist()
+    # Of logits that are no numbers there is nothing to measure.
+    each = zip(chosen, truth, losses, strict=True)
+    return losses, [measure(metric, one.t(), y) if math.isfinite(loss) else math.nan for one, y, loss in each]
 
 
 def measure_all(logits: Float[Tensor, "n c"], y: Int[Tensor, " n"]) -> dict[str, float]:

@@ -7,13 +7,23 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from nlgnn.errors import OptionError, nearest
+from nlgnn.training.sizes import parse_size
 
 Stopping = Literal["window", "patience", "never"]
 Selection = Literal["first-best", "last-best", "lowest-loss"]
 Metric = Literal["accuracy", "macro-f1", "roc-auc"]
+
+
+# Options that say where and how to compute. They change how long training takes, not what it gives.
+EXECUTION = {"threads", "replicas", "memory", "device"}
+
+
+def _checked_size(text: str) -> str:
+    parse_size(text)
+    return text
 
 
 class Recipe(BaseModel):
@@ -44,6 +54,14 @@ class Recipe(BaseModel):
     seed: int = Field(0, ge=0, lt=2**32, description="Run r draws its weights and dropout from seed + r.")
     threads: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         "auto", description="CPU threads; auto takes one for small graphs and all for large ones."
+    )
+    replicas: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        "auto", description="Models trained at once, in one program; auto takes as many as are fastest here."
+    )
+    memory: Annotated[str, AfterValidator(_checked_size)] | None = Field(
+        None,
+        description="Memory that training may take, such as 8GiB; by default most of what is free. Where it is short, "
+        "models compute in parts, and again in the backward pass.",
     )
     device: str = Field("auto", description="cpu, cuda, cuda:1, or auto: a GPU where there is one.")
 

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -44,7 +44,7 @@ class Run:
 
     @property
     def ms_per_epoch(self) -> float:
-        """Training step and evaluation together."""
+        """Training step and evaluation together; of models trained at once, its share."""
         return 1000 * self.seconds / max(1, self.epochs)
 
     def summary(self) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class Run:
 
 @dataclass
 class Checkpoint:
-    """A run in progress, as far as the end of an epoch."""
+    """A run in progress, as it was at the end of an epoch."""
 
     index: int
     best_epoch: int
@@ -156,7 +156,6 @@ class RunFolder:
             self._write_curves(self._curves)
         self._runs[run.index] = run.summary()
         self._write_summary()
-        self._checkpoint_path.unlink(missing_ok=True)
 
     def _write_summary(self) -> None:
         runs = [self._runs[index] for index in sorted(self._runs)]
@@ -167,38 +166,49 @@ class RunFolder:
     def _checkpoint_path(self) -> Path:
         return self.path / "checkpoint.safetensors"
 
-    def save_checkpoint(self, saved: Checkpoint) -> None:
-        tensors = {"random_state": saved.random_state}
-        for part in ("model", "best", "optimizer"):
-            tensors |= {f"{part}/{name}": value for name, value in getattr(saved, part).items()}
-        metadata = {"state": json.dumps([saved.index, saved.best_epoch, saved.seconds, saved.curves])}
+    def save_checkpoints(self, replicas: Sequence[Checkpoint]) -> None:
+        """All runs in progress, in one file."""
+        tensors: dict[str, Tensor] = {}
+        for saved in replicas:
+            tensors[f"{saved.index}/random_state"] = saved.random_state
+            for part in ("model", "best", "optimizer"):
+                tensors |= {f"{saved.index}/{part}/{name}": value for name, value in getattr(saved, part).items()}
+        states = {saved.index: [saved.best_epoch, saved.seconds, saved.curves] for saved in replicas}
+        metadata = {"states": json.dumps(states)}
         self._write(self._checkpoint_path, lambda path: _save_tensors(tensors, path, metadata))
 
-    def checkpoint(self, index: int) -> Checkpoint | None:
-        """The interrupted run of that number, if there is one."""
+    def checkpoints(self) -> dict[int, Checkpoint]:
+        """The interrupted runs by their number."""
         if not self._checkpoint_path.exists():
-            return None
+            return {}
         tensors = read_tensors(self._checkpoint_path)
-        parts: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}}
         try:
             with safe_open(self._checkpoint_path, "pt") as file:
-                saved_index, best_epoch, seconds, curves = json.loads(file.metadata()["state"])
-            random_state = tensors.pop("random_state")
-            for key, value in tensors.items():
-                part, _, name = key.partition("/")
-                parts[part][name] = value
+                states = json.loads(file.metadata()["states"])
+            found = {}
+            for index, (best_epoch, seconds, curves) in states.items():
+                parts: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}}
+                for part, values in parts.items():
+                    prefix = f"{index}/{part}/"
+                    values |= {key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)}
+                random_state = tensors[f"{index}/random_state"]
+                found[int(index)] = Checkpoint(
+                    int(index), best_epoch, seconds, curves, **parts, random_state=random_state
+                )
         except (ValueError, KeyError, TypeError) as error:
             raise damaged(self._checkpoint_path, error) from None
-        if saved_index != index:
-            return None
-        return Checkpoint(index, best_epoch, seconds, curves, **parts, random_state=random_state)
+        return found
+
+    def remove_checkpoints(self) -> None:
+        """Once all runs are finished."""
+        self._checkpoint_path.unlink(missing_ok=True)
 
     def write_predictions(self, columns: dict[str, Any]) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         self._write(self.path / "predictions.parquet", lambda path: pq.write_table(pa.table(columns), path))
-        self._checkpoint_path.unlink(missing_ok=True)  # of a process that was killed just before it did so itself
+        self.remove_checkpoints()  # of a process that was killed just before it did so itself
 
     def remove_half_written(self) -> None:
         """Clean up after a process that was killed while it wrote; not for readers, since another one may write."""

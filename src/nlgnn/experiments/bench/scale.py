@@ -1,0 +1,133 @@
+"""Seconds an epoch and peak memory on graphs of growing size, each training in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nlgnn.datasets.synthetic import patents_like_graph
+from nlgnn.errors import NlgnnError
+from nlgnn.experiments.bench.machine import GIB, LARGE_GRAPH_THREADS, peak_memory
+from nlgnn.experiments.bench.steps import HEADS, HIDDEN, Problem, nlgcn_beside_gcn
+from nlgnn.experiments.bench.timing import quartiles, threads_in_use
+from nlgnn.graph.graph import Graph
+from nlgnn.graph.splits import make_splits
+from nlgnn.nn import GCN, NLGAT, NLGCN, NLMLP
+from nlgnn.training.fit import fit
+from nlgnn.training.recipe import Recipe
+from nlgnn.training.replicas import cross_entropy_of
+
+# snap-patents
+NODES, EDGES, FEATURES, CLASSES = 2_923_922, 13_975_788, 269, 5
+WARM_UP = 1
+
+SYSTEMS: dict[str, Callable[..., nn.Module]] = {
+    "NLGCN": NLGCN,
+    "NLMLP": NLMLP,
+    "GCN": GCN,
+    "NLGAT": partial(NLGAT, heads=HEADS),
+    "O(n²) attention": partial(NLGCN, aggregation="attention"),
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training of a large graph; of BOTH, single steps of NLGCN and GCN in turn."""
+
+    system: str
+    nodes: int
+    epochs: int
+    on_disk: bool = False
+
+
+BOTH = "NLGCN and GCN"
+
+
+def measure(job: Job) -> dict[str, Any]:
+    """The job in a process of its own, so that its peak memory is its own too."""
+    command = [sys.executable, "-m", "nlgnn.experiments.bench.scale", json.dumps(asdict(job))]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        last_lines = " ".join(done.stderr.strip().splitlines()[-2:])
+        raise NlgnnError(
+            f"{job.system} on {job.nodes:,} nodes ended with code {done.returncode}. {last_lines}".rstrip(),
+            "Code -9 is what a system does to processes that take too much memory.",
+        )
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def work(job: Job) -> dict[str, Any]:
+    """What the process does: makes the graph, trains, and tells times and memory."""
+    with tempfile.TemporaryDirectory() as folder, threads_in_use(LARGE_GRAPH_THREADS):
+        graph = large_graph(job, Path(folder))
+        made = peak_memory()
+        result = nlgcn_beside_gcn(Problem.of(graph), job.epochs, np.inf) if job.system == BOTH else train(job, graph)
+        return {
+            **result,
+            "nodes": job.nodes,
+            "peak GiB": round(peak_memory() / GIB, 2),
+            "peak GiB once the graph was made": round(made / GIB, 2),
+            "threads": torch.get_num_threads(),
+        }
+
+
+def large_graph(job: Job, folder: Path) -> Graph:
+    return patents_like_graph(
+        num_nodes=job.nodes,
+        num_edges=round(job.nodes * EDGES / NODES),
+        num_features=FEATURES,
+        num_classes=CLASSES,
+        seed=0,
+        features_path=folder / "features.npy" if job.on_disk else None,
+    )
+
+
+def train(job: Job, graph: Graph) -> dict[str, Any]:
+    """Seconds of every epoch but the first: training step and evaluation, as `fit` does them."""
+    stamps: list[float] = []
+
+    def factory() -> nn.Module:
+        return stamped(SYSTEMS[job.system](graph.num_features, HIDDEN, graph.num_classes), stamps)
+
+    recipe = Recipe(features="none", epochs=WARM_UP + job.epochs, stopping="never", threads=LARGE_GRAPH_THREADS)
+    fit(factory, graph, make_splits(graph, "random-60", 1), recipe, progress=False)
+    if len(stamps) != recipe.epochs + 1:  # without dropout, the forward that evaluates an epoch serves the next one
+        raise NlgnnError(f"{len(stamps)} losses were computed in {recipe.epochs} epochs.", "Count epochs otherwise.")
+    seconds = np.diff(stamps)[WARM_UP:].tolist()
+    return {
+        "system": job.system,
+        "on disk": job.on_disk,
+        "seconds": {"ours": quartiles(seconds)._asdict()},
+        "rounds": len(seconds),
+        "protocol": "seconds an epoch (training step and evaluation, in fit), one split; "
+        f"hidden {HIDDEN}, f = {CLASSES}; peak memory of the whole process, the graph's making included",
+    }
+
+
+def stamped(model: nn.Module, stamps: list[float]) -> nn.Module:
+    """The same model, which notes the time when its training loss is computed: at first, and once an epoch."""
+    loss: Callable[..., Tensor] = getattr(model, "loss", cross_entropy_of)
+
+    def noting(output: Any, y: Tensor, nodes: Tensor) -> Tensor:
+        stamps.append(time.perf_counter())
+        return loss(output, y, nodes)
+
+    model.loss = noting  # type: ignore[assignment]
+    return model
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(work(Job(**json.loads(sys.argv[1])))) + "\n")

@@ -1,0 +1,152 @@
+"""Single training steps on one split of a named graph, one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nlgnn.datasets import load_graph
+from nlgnn.experiments.bench.peers import PlainGAT, PlainNLGCN, check_equal
+from nlgnn.experiments.bench.timing import compare, paired_ratio, side_by_side, stopwatch, threads_in_use
+from nlgnn.graph.graph import Graph
+from nlgnn.graph.splits import make_splits
+from nlgnn.nn import GAT, GCN, NLGCN, Inputs
+from nlgnn.nn.inputs import prepare, prepare_plain
+from nlgnn.training.adam import Adam
+from nlgnn.training.recipe import Recipe
+from nlgnn.training.replicas import Objective
+
+THREADS = 1
+HIDDEN, HEADS, LR, WEIGHT_DECAY = 48, 8, 0.01, 5e-4
+TURN = 0.05  # seconds: as in training, most steps then find their own data in the cache, not another side's
+PYG, PYG_CACHED = "PyG", "PyG, cached"
+A_STEP = f"training steps (forward, loss, backward, Adam), no dropout, for at least {TURN:g} s a turn"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured.
+
+    Args:
+        rounds: of single steps, at most.
+        seconds: after which no round of single steps begins.
+        splits: that are trained on.
+        epochs: of each training.
+        whole_rounds: of sides that train all splits to the end.
+        peer_seconds: of each peer in each of those rounds.
+        sampled: of so many settings of a search, one is trained alone in each round.
+        paper_epochs: steps that are averaged over for the paper's table.
+    """
+
+    rounds: int = 200
+    seconds: float = 30.0
+    splits: int = 10
+    epochs: int = 200
+    whole_rounds: int = 3
+    peer_seconds: float = 8.0
+    sampled: int = 6
+    paper_epochs: int = 500
+
+
+QUICK = Effort(rounds=5, seconds=1, splits=2, epochs=5, whole_rounds=2, peer_seconds=0.1, sampled=18, paper_epochs=5)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A graph with scaled features, and the training nodes of one split."""
+
+    graph: Graph
+    y: Tensor
+    train: Tensor
+
+    @classmethod
+    def of(cls, graph: Graph) -> Problem:
+        split = make_splits(graph, "random-60", 1)[0]
+        return cls(graph, torch.tensor(graph.y), torch.from_numpy(split.train.nonzero()[0]))
+
+    @classmethod
+    def named(cls, name: str) -> Problem:
+        return cls.of(load_graph(name).scale_features("unit-sum"))
+
+    @property
+    def widths(self) -> tuple[int, int, int]:
+        return self.graph.num_features, HIDDEN, self.graph.num_classes
+
+
+def our_step(problem: Problem, model: nn.Module, inputs: Inputs) -> Callable[[], None]:
+    """As `fit` does it with one model."""
+    objective, adam = Objective(model).train(), Adam(model, Recipe(lr=LR, weight_decay=WEIGHT_DECAY))
+
+    def step() -> None:
+        _, loss = objective(inputs, problem.y, problem.train)
+        adam.step(torch.autograd.grad(loss, adam.parameters, allow_unused=True))
+
+    return step
+
+
+def peer_step(peer: nn.Module, inputs: Inputs, y: Tensor, nodes: Tensor) -> Callable[[], None]:
+    """As everybody writes it."""
+    optimizer = torch.optim.Adam(peer.parameters(), lr=LR, weight_decay=WEIGHT_DECAY)
+
+    def step() -> None:
+        peer.train()
+        loss = F.cross_entropy(peer(*inputs)[nodes], y[nodes])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def measure_nlgcn(name: str, effort: Effort) -> dict[str, Any]:
+    problem = Problem.named(name)
+    peers = {PYG: PlainNLGCN(*problem.widths), PYG_CACHED: PlainNLGCN(*problem.widths, cached=True)}
+    return _against_peers(problem, NLGCN(*problem.widths), peers, effort)
+
+
+def measure_gat(name: str, effort: Effort) -> dict[str, Any]:
+    problem = Problem.named(name)
+    ours, peer = GAT(*problem.widths, heads=HEADS), PlainGAT(*problem.widths, heads=HEADS)
+    return _against_peers(problem, ours, {PYG: peer}, effort)
+
+
+def _against_peers(problem: Problem, ours: nn.Module, peers: dict[str, Any], effort: Effort) -> dict[str, Any]:
+    with threads_in_use(THREADS):
+        for peer in peers.values():
+            check_equal(ours, peer, problem.graph, problem.train)
+        plain = prepare_plain(problem.graph)
+        sides = {"ours": stopwatch(our_step(problem, ours, prepare(ours, problem.graph)), TURN)}
+        for label, peer in peers.items():
+            sides[label] = stopwatch(peer_step(peer, plain, problem.y, problem.train), TURN)
+        times = side_by_side(sides, effort.rounds, effort.seconds)
+        return compare(times, f"{A_STEP}; our Adam is fused, theirs is torch's default")
+
+
+def measure_overhead(name: str, effort: Effort) -> dict[str, Any]:
+    with threads_in_use(THREADS):
+        return nlgcn_beside_gcn(Problem.named(name), effort.rounds, effort.seconds)
+
+
+def nlgcn_beside_gcn(problem: Problem, rounds: int, seconds: float) -> dict[str, Any]:
+    """Both on the same prepared inputs; the ratio says how much longer NLGCN takes."""
+    models = {"NLGCN": NLGCN(*problem.widths), "GCN": GCN(*problem.widths)}
+    inputs = prepare(models["GCN"], problem.graph)
+    sides = {label: stopwatch(our_step(problem, model, inputs), TURN) for label, model in models.items()}
+    times = side_by_side(sides, rounds, seconds)
+    result = compare(times, f"{A_STEP}; ratio: NLGCN to GCN")
+    return {**result, "ratios": {"GCN": paired_ratio(times["NLGCN"], times["GCN"])._asdict()}}
+
+
+def measure_for_paper(name: str, effort: Effort) -> dict[str, Any]:
+    """What the paper's table of running times holds: a training step of each model, to be averaged."""
+    problem = Problem.named(name)
+    models = (GCN(*problem.widths), GAT(*problem.widths, heads=HEADS), NLGCN(*problem.widths))
+    with threads_in_use(THREADS):
+        steps = {type(model).__name__: our_step(problem, model, prepare(model, problem.graph)) for model in models}
+        sides = {label: stopwatch(step) for label, step in steps.items()}
+        return compare(side_by_side(sides, effort.paper_epochs), "training steps, one a turn")

@@ -1,0 +1,194 @@
+r"""Graph attention, one head at a time, without a number an edge and channel: memory is O(m + n f) a head.
+
+For the entries :math:`(v, u)` of a pattern and one head with :math:`h = X W`
+
+.. math::
+    s_{vu} = a_{dst}^T h_v + a_{src}^T h_u, \quad \alpha_{vu} = \mathrm{softmax}_u\, \mathrm{leakyrelu}(s_{vu}), \quad
+    z_v = \sum_u \mathrm{drop}(\alpha_{vu}) h_u + b.
+
+With :math:`\beta_{vu} = \mathrm{leakyrelu}'(s_{vu})\, \alpha_{vu}`, a gradient :math:`g` of :math:`z` and
+:math:`c_v = g_v^T (z_v - b)`, the gradients of the two summands of :math:`s_{vu}` are sparse products as well:
+
+.. math::
+    g_v^T \sum_u \mathrm{drop}(\beta_{vu}) h_u - c_v \sum_u \beta_{vu} \quad\text{and}\quad
+    h_u^T \sum_v \mathrm{drop}(\beta_{vu}) g_v - \sum_v \beta_{vu} c_v.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nlgnn.nn.dropout import Dropout
+from nlgnn.nn.inputs import with_self_loops
+from nlgnn.nn.kernel import Kernel
+from nlgnn.nn.layers import Layer
+from nlgnn.nn.sparse import Operator, multiply
+
+NEGATIVE_SLOPE = 0.2  # of the leaky ReLU, as Veličković et al. have it
+
+
+class GraphAttention(Layer):
+    """Attention over the stored entries of an operator, several heads, concatenated."""
+
+    def __init__(self, in_channels: int, out_channels: int, heads: int = 1, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.heads, self.out_channels = heads, out_channels
+        self.weight = nn.Parameter(torch.empty(in_channels, heads * out_channels))
+        self.attention_source = nn.Parameter(torch.empty(heads, out_channels))
+        self.attention_target = nn.Parameter(torch.empty(heads, out_channels))
+        self.bias = nn.Parameter(torch.empty(heads * out_channels))
+        self.dropout = Dropout(dropout)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for matrix in (self.weight, self.attention_source, self.attention_target):
+            nn.init.xavier_uniform_(matrix)
+        nn.init.zeros_(self.bias)
+
+    def widths(self, small: bool) -> list[int]:
+        return [self.out_channels] * self.heads
+
+    def propagate(self, part: int, h: Float[Tensor, "n f"], edges: Operator | None) -> Float[Tensor, "n f"]:
+        """What one head gives."""
+        assert edges is not None  # GAT prepares it
+        vectors = torch.stack([self.attention_source[part], self.attention_target[part]])
+        bias = self.bias.split(self.out_channels)[part]
+        ones = torch.ones_like(vectors[0, :1]).expand(len(edges.columns))
+        kept = self.dropout(ones)
+        return attend(edges, h.contiguous(), vectors, bias, None if kept is ones else kept)
+
+
+def attend(
+    pattern: Operator,
+    h: Float[Tensor, "n f"],
+    vectors: Float[Tensor, "2 f"],
+    bias: Float[Tensor, " f"],
+    kept: Float[Tensor, " m"] | None = None,
+) -> Float[Tensor, "n f"]:
+    """One head over the entries of `pattern`, differentiable, and `torch.func.vmap`-able over all but the pattern.
+
+    Args:
+        pattern: who listens to whom; its values are not looked at.
+        h: the projected features.
+        vectors: `a_src` and `a_dst`.
+        bias: added to the result.
+        kept: a factor for each attention weight: what dropout makes of ones.
+    """
+    result: Tensor = _Attention.apply(pattern, h, vectors, bias, kept)[0]
+    return result
+
+
+def neighbourhoods(edges: Tensor, num_nodes: int) -> Operator:
+    """GAT's pattern: every node's neighbours and itself, all entries 1."""
+    sources, targets = with_self_loops(edges, num_nodes)
+    ones = torch.ones(len(sources), device=edges.device)
+    return Operator.from_coo(targets, sources, ones, (num_nodes, num_nodes))
+
+
+class _Attention(Kernel):
+    @staticmethod
+    def forward(
+        pattern: Operator, h: Tensor, vectors: Tensor, bias: Tensor, kept: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        source, target = vectors @ h.t()  # as [2, n]: many times faster than [n, 2]
+        alpha, sloped = _attention_weights(pattern, source, target)
+        return multiply(pattern, _drop(alpha, kept), h).add_(bias), alpha, sloped
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+        ctx.pattern = inputs[0]
+        ctx.save_for_backward(*inputs[1:], *output)
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)  # those of the last two would be as large as they are
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, *_: None) -> tuple[Any, ...]:
+        to_h, to_vectors = _AttentionBackward.apply(ctx.pattern, gradient, *ctx.saved_tensors)
+        return None, to_h, to_vectors, gradient.sum(0), None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        return _one_by_one(_Attention, info, in_dims, arguments)
+
+
+class _AttentionBackward(Kernel):
+    """Apart, so that a gradient taken inside `torch.func.vmap` has a rule too."""
+
+    @staticmethod
+    def forward(
+        pattern: Operator,
+        gradient: Tensor,
+        h: Tensor,
+        vectors: Tensor,
+        bias: Tensor,
+        kept: Tensor | None,
+        result: Tensor,
+        alpha: Tensor,
+        sloped: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        transpose, order = pattern.transpose, pattern.transpose_order
+        gradient, dropped = gradient.contiguous(), _drop(sloped, kept)
+        inner = torch.einsum("nf,nf->n", gradient, result) - gradient @ bias
+        to_target = multiply(pattern, dropped, h).mul_(gradient).sum(1)
+        to_target -= inner * _row_reduce(pattern, sloped, "sum")
+        turned = dropped.index_select(0, order)
+        to_source = multiply(transpose, turned, gradient).mul_(h).sum(1)
+        if kept is not None:
+            torch.index_select(sloped, 0, order, out=turned)
+        to_source -= multiply(transpose, turned, inner.unsqueeze(1)).squeeze(1)
+        to_both = torch.stack([to_source, to_target])
+        torch.index_select(_drop(alpha, kept), 0, order, out=turned)
+        return multiply(transpose, turned, gradient).addmm_(to_both.t(), vectors), to_both @ h
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        pass  # differentiated once only
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        return _one_by_one(_AttentionBackward, info, in_dims, arguments)
+
+
+def _one_by_one(
+    function: type[torch.autograd.Function], info: Any, in_dims: tuple[Any, ...], arguments: tuple[Any, ...]
+) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+    """A loop over replicas: torch has no rule for a sparse matrix with other values in each."""
+    results = []
+    for replica in range(info.batch_size):
+        own = [
+            argument if dim is None else argument.select(dim, replica).contiguous()
+            for argument, dim in zip(arguments, in_dims, strict=True)
+        ]
+        results.append(function.apply(*own))
+    stacked = tuple(torch.stack(parts) for parts in zip(*results, strict=True))
+    return stacked, (0,) * len(stacked)
+
+
+def _attention_weights(
+    pattern: Operator, source: Float[Tensor, " n"], target: Float[Tensor, " n"]
+) -> tuple[Float[Tensor, " m"], Float[Tensor, " m"]]:
+    """The softmax of each row, and the same times the slope of the leaky ReLU. In place: these arrays are large."""
+    scores = source.index_select(0, pattern.columns)
+    # The largest of a row only guards against overflow: the result does not depend on it. The leaky ReLU keeps order.
+    peak = F.leaky_relu(_row_reduce(pattern, scores, "max") + target, NEGATIVE_SLOPE)
+    of_row = target.index_select(0, pattern.rows)
+    scores += of_row
+    torch.index_select(peak, 0, pattern.rows, out=of_row)
+    alpha = F.leaky_relu(scores, NEGATIVE_SLOPE).sub_(of_row).exp_()
+    torch.index_select(_row_reduce(pattern, alpha, "sum"), 0, pattern.rows, out=of_row)
+    alpha /= of_row
+    return alpha, torch.ops.aten.leaky_relu_backward(alpha, scores, NEGATIVE_SLOPE, False, grad_input=scores)
+
+
+def _row_reduce(pattern: Operator, values: Float[Tensor, " m"], reduction: str) -> Float[Tensor, " n"]:
+    """The sum or the maximum of each row, if `pattern` had these values."""
+    return torch.segment_reduce(values, reduction, offsets=pattern.pointers, unsafe=True)
+
+
+def _drop(values: Float[Tensor, " m"], kept: Float[Tensor, " m"] | None) -> Float[Tensor, " m"]:
+    return values if kept is None else values * kept

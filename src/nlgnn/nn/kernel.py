@@ -1,0 +1,32 @@
+"""Kernel: an operation with a hand-written gradient and a rule for many replicas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+class Kernel(torch.autograd.Function):
+    """`torch.autograd.Function` with `forward`, `setup_context`, `backward` and `vmap`.
+
+    Outside of torch.func's transforms it is called directly: torch otherwise looks up the signature of `forward` on
+    every call, which takes longer than the work on a small graph.
+    """
+
+    @classmethod
+    def apply(cls, *arguments: Any) -> Any:
+        if torch._C._are_functorch_transforms_active():
+            return super().apply(*arguments)  # type: ignore[no-untyped-call]
+        return super(torch.autograd.Function, cls).apply(*arguments)  # type: ignore[misc]
+
+
+def in_front(info: Any, in_dims: tuple[Any, ...], tensors: tuple[Any, ...]) -> list[Any]:
+    """For a vmap rule: the axis of replicas first in every tensor, also in those that all replicas share."""
+    moved: list[Any] = []
+    for tensor, dim in zip(tensors, in_dims, strict=True):
+        if tensor is None:
+            moved.append(None)
+        else:
+            moved.append(tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0))
+    return moved

@@ -1,0 +1,77 @@
+"""Job: one run that is to be trained. Which of them can be trained at once, and how many should."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from nlgnn.graph.splits import Split
+from nlgnn.nn.inputs import Inputs
+from nlgnn.training.recipe import Recipe
+from nlgnn.training.run import Run
+
+# Options in which models that are trained at once may differ: their rates, and nothing of their form.
+RATES = {"dropout", "input_dropout", "conv_dropout"}
+# What the models of a stack may keep in all, on a CPU: more of it no longer stays in the cache.
+STACK_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What to fill in, what makes a model, one that it made, how to train it, and on what."""
+
+    run: Run
+    factory: Callable[[], nn.Module]
+    example: nn.Module
+    recipe: Recipe
+    split: Split
+
+    @property
+    def shape(self) -> Hashable:
+        """Jobs of one shape can be one stack: the same form of model, the same inputs, as many nodes to learn from."""
+        form: Hashable = id(self.factory)
+        if isinstance(self.factory, partial):
+            arguments = {name: value for name, value in self.factory.keywords.items() if name not in RATES}
+            form = (self.factory.func, self.factory.args, json.dumps(arguments, sort_keys=True, default=id))
+        recipe, sizes = self.recipe, (int(self.split.train.sum()), int(self.split.val.sum()))
+        return form, recipe.features, recipe.metric, recipe.device, recipe.threads, recipe.replicas, sizes
+
+
+def by_shape(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Groups that can be trained at once, in the order of their first jobs."""
+    shapes = list(dict.fromkeys(job.shape for job in jobs))
+    in_order = sorted(jobs, key=lambda job: shapes.index(job.shape))
+    return [list(group) for _, group in groupby(in_order, key=lambda job: job.shape)]
+
+
+def models_at_once(model: nn.Module, inputs: Inputs, jobs: int, wanted: int | Literal["auto"]) -> int:
+    """As many as keep what they need in the cache; one, where the model does not say that it can be stacked."""
+    if jobs < 2 or not getattr(model, "stackable", False) or any(True for _ in model.buffers()):
+        return 1
+    if wanted == "auto":
+        device = inputs.x.device
+        room = STACK_BYTES if device.type == "cpu" else torch.cuda.mem_get_info(device)[0] // 4
+        wanted = room // bytes_of_one(model, inputs)
+    return max(1, min(jobs, wanted))
+
+
+def bytes_of_one(model: nn.Module, inputs: Inputs) -> int:
+    """What one model needs in training: weights, gradients, two moments, and what forward keeps for backward."""
+    own = {parameter.data_ptr(): parameter.nbytes for parameter in model.parameters()}
+    kept: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        if tensor.data_ptr() not in own:
+            kept[tensor.data_ptr()] = tensor.nbytes
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        model.to(inputs.x.device)(*inputs)
+    return 4 * sum(own.values()) + sum(kept.values()) + 1

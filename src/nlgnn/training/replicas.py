@@ -1,0 +1,152 @@
+"""One step for many models: parameters stacked, the plain module called under `torch.func.vmap`.
+
+A replica gives what it would give alone, with its own learning rate, decay, dropout rate and random numbers. One model
+alone takes the plain path.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from nlgnn.nn.dense import cross_entropy
+from nlgnn.nn.dropout import Dropout, Stream
+from nlgnn.nn.inputs import Inputs
+from nlgnn.training.execution import generator_from, random_state, set_random_state
+from nlgnn.training.replica import Replica
+
+Outcome = tuple[Tensor, Tensor]  # logits [replicas, n, c], training losses [replicas]
+
+
+class Objective(nn.Module):
+    """A model and its training loss in one call, so that a loss may look at parameters too."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, inputs: Inputs, y: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        output = self.model(*inputs)
+        loss = getattr(self.model, "loss", cross_entropy_of)
+        return logits_of(output), loss(output, y, nodes)
+
+
+class Alone:
+    """One model, called as it is."""
+
+    def __init__(self, replicas: Sequence[Replica], inputs: Inputs, y: Tensor) -> None:
+        (self.replica,) = replicas
+        self.inputs, self.y = inputs, y
+        self.objective = Objective(self.replica.model)
+
+    def __enter__(self) -> Alone:
+        set_random_state(self.replica.random_state, self.y.device)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.save_random_states()
+
+    def save_random_states(self) -> None:
+        self.replica.random_state = random_state(self.y.device)
+
+    def forward(self) -> Outcome:
+        logits, loss = self.objective.train()(self.inputs, self.y, self.replica.train)
+        return logits.unsqueeze(0), loss.unsqueeze(0)
+
+    def evaluate(self) -> Tensor:
+        return evaluate(self.replica.model, self.inputs).unsqueeze(0)
+
+    def step(self, losses: Tensor, unfinished: Sequence[bool]) -> None:
+        parameters = self.replica.adam.parameters
+        self.replica.adam.step(torch.autograd.grad(losses.sum(), parameters, allow_unused=True))
+
+
+class Stack:
+    """Several models of one shape, as one.
+
+    While they are in it, the parameters of the replicas' own modules are views of the stack.
+    """
+
+    def __init__(self, replicas: Sequence[Replica], inputs: Inputs, y: Tensor) -> None:
+        self.replicas, self.inputs, self.y = replicas, inputs, y
+        device = y.device
+        self.objective = Objective(copy.deepcopy(replicas[0].model))
+        self.parameters: dict[str, Tensor] = {}
+        for name, _ in replicas[0].model.named_parameters():
+            own = [replica.model.get_parameter(name) for replica in replicas]
+            stacked = torch.stack([parameter.detach() for parameter in own])
+            for parameter, view in zip(own, stacked, strict=True):
+                parameter.data = view
+            self.parameters[f"model.{name}"] = stacked.requires_grad_()
+        self.generators = [generator_from(replica.random_state, device) for replica in replicas]
+        self.dropouts = self._connect_dropouts()
+        self.numbers = torch.arange(len(replicas), device=device)
+        self.train = torch.stack([replica.train for replica in replicas])
+        self._vectorised = vmap(self._one, randomness="same")  # what is random here comes from the generators
+
+    def _connect_dropouts(self) -> list[Dropout]:
+        """Let each dropout of the shared module draw for all replicas."""
+        connected = []
+        for name, module in self.objective.model.named_modules():
+            if isinstance(module, Dropout):
+                rates = [cast(Dropout, replica.model.get_submodule(name)).p for replica in self.replicas]
+                module.p = max(rates)
+                module.streams = [Stream(*pair) for pair in zip(rates, self.generators, strict=True)]
+                connected.append(module)
+        return connected
+
+    def __enter__(self) -> Stack:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.save_random_states()
+
+    def save_random_states(self) -> None:
+        for replica, generator in zip(self.replicas, self.generators, strict=True):
+            replica.random_state = generator.get_state()
+
+    def _one(self, parameters: dict[str, Tensor], number: Tensor, train: Tensor) -> tuple[Tensor, Tensor]:
+        """What vmap sees: one replica."""
+        for dropout in self.dropouts:
+            dropout.replica = number
+        outcome: tuple[Tensor, Tensor] = functional_call(self.objective, parameters, (self.inputs, self.y, train))
+        return outcome
+
+    def forward(self) -> Outcome:
+        self.objective.train()
+        outcome: Outcome = self._vectorised(self.parameters, self.numbers, self.train)
+        return outcome
+
+    def evaluate(self) -> Tensor:
+        self.objective.eval()
+        with torch.no_grad():
+            return self._vectorised(self.parameters, self.numbers, self.train)[0]
+
+    def step(self, losses: Tensor, unfinished: Sequence[bool]) -> None:
+        gradients = torch.autograd.grad(losses.sum(), list(self.parameters.values()), allow_unused=True)
+        rows = zip(*([None] * len(losses) if g is None else g.unbind() for g in gradients), strict=True)
+        for replica, of_replica, goes_on in zip(self.replicas, rows, unfinished, strict=True):
+            if goes_on:
+                replica.adam.step(of_replica)
+
+
+def evaluate(model: nn.Module, inputs: Inputs) -> Tensor:
+    """Logits of all nodes, without dropout."""
+    model.eval()
+    with torch.no_grad():
+        return logits_of(model(*inputs))
+
+
+def logits_of(output: Any) -> Tensor:
+    """A model may return its logits, or a tuple that begins with them."""
+    logits: Tensor = output if isinstance(output, Tensor) else output[0]
+    return logits
+
+
+def cross_entropy_of(output: Any, y: Tensor, nodes: Tensor) -> Tensor:
+    return cross_entropy(logits_of(output), y, nodes)

@@ -1,0 +1,89 @@
+"""Dropout: what it does to one model, and that each replica draws what it would draw alone."""
+
+import pytest
+import torch
+from nn_samples import assert_same, noise, seeded_streams, under_vmap, with_seeds
+from torch import nn
+
+from nlgnn.nn.dropout import Dropout
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.5, 0.8])
+def test_rate_and_expectation(rate):
+    torch.manual_seed(0)
+    dropped = Dropout(rate)(torch.full((200, 200), 3.0))
+    assert dropped.unique().tolist() == pytest.approx([0, 3 / (1 - rate)])
+    assert (dropped == 0).double().mean().item() == pytest.approx(rate, abs=0.01)  # four standard errors
+    assert dropped.mean().item() == pytest.approx(3, rel=0.04)
+
+
+def test_what_is_not_random():
+    x = noise(5, 4)
+    assert Dropout(0.5).eval()(x) is x
+    assert Dropout(0.0)(x) is x
+    assert_same(Dropout(1.0)(x), 0 * x, [x])
+
+
+def test_the_gradient_has_the_mask_of_the_values():
+    x = noise(50, 4)
+    dropped = Dropout(0.5)(x)
+    (gradient,) = torch.autograd.grad(dropped.sum(), x)
+    assert gradient.equal(torch.where(dropped == 0, 0.0, 2.0))
+    torch.testing.assert_close(dropped, gradient * x)
+
+
+def test_each_call_draws_anew_and_seeds_repeat():
+    dropout, x = Dropout(0.5), torch.ones(100)
+    torch.manual_seed(3)
+    first, second = dropout(x), dropout(x)
+    assert not first.equal(second)
+    torch.manual_seed(3)
+    assert first.equal(dropout(x))
+
+
+RATES = [0.5, 0.0, 0.2, 1.0]
+
+
+class Twice(nn.Module):
+    """Two dropouts with something between them, which take turns at one source of random numbers."""
+
+    def __init__(self, rate):
+        super().__init__()
+        self.first, self.second = Dropout(rate), Dropout(rate)
+
+    def forward(self, x):
+        return self.second(self.first(x).sin())
+
+
+@pytest.mark.parametrize("where", [0, 1, 2, None])
+def test_a_replica_draws_what_it_would_draw_alone(where):
+    """None: the input is shared, and still the masks differ."""
+    x = noise(30, 4) if where is None else noise(len(RATES), 30, 4)
+    loop = with_seeds(lambda replica: Twice(RATES[replica])(x if where is None else x[replica]), len(RATES))
+    together = under_vmap(Twice(max(RATES)), {}, x if where is None else x.movedim(0, where), where, RATES)
+    assert_same(together, loop, [x])
+    assert not together[0].equal(together[2])
+
+
+def test_a_replica_draws_the_same_whoever_is_beside_it():
+    x = noise(30, 4).detach()
+    alone, among = (under_vmap(Dropout(0.5), {}, x, None, rates) for rates in ([0.5], [0.5, 0.5, 0.8]))
+    assert alone[0].equal(among[0])
+    assert not among[0].equal(among[1])
+
+
+def test_in_evaluation_replicas_drop_nothing_and_draw_nothing():
+    dropout, x = Dropout(0.5).eval(), noise(2, 30).detach()
+    assert under_vmap(dropout, {}, x, 0, [0.5, 0.5]).equal(x)
+    assert [stream.generator.get_state().tolist() for stream in dropout.streams] == [
+        stream.generator.get_state().tolist() for stream in seeded_streams([0.5, 0.5])
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_masks_are_of_the_type_of_what_they_drop(dtype):
+    dropout = Dropout(0.5)
+    assert dropout.mask(torch.ones(3, dtype=dtype)).dtype == dtype
+    dropout.streams = seeded_streams([0.5, 0.2])
+    masks = dropout.mask(torch.ones(3, dtype=dtype))
+    assert (masks.dtype, masks.shape) == (dtype, (2, 3))

@@ -1,0 +1,182 @@
+"""Estimates of memory, and what is done about them before training starts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from training_samples import easy_graph, fit_module, recipe, splits_of
+
+from nlgnn.errors import NlgnnError, OptionError
+from nlgnn.graph.graph import Graph
+from nlgnn.nn import GAT, MLP, NLGAT
+from nlgnn.training import memory
+from nlgnn.training.fit import fit
+from nlgnn.training.jobs import Job
+from nlgnn.training.memory import allowed_bytes, must_recompute, step_bytes
+from nlgnn.training.recipe import Recipe
+from nlgnn.training.run import Run
+from nlgnn.training.sizes import parse_size, show_size
+from nlgnn.training.systems import configure
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("8GiB", 8 * 2**30), ("8 GB", 8 * 2**30), ("1.5g", 3 * 2**29), ("500MB", 500 * 2**20), ("70000", 70_000)],
+)
+def test_sizes_as_people_write_them(text: str, size: int) -> None:
+    assert parse_size(text) == size
+    assert Recipe(memory=text).memory == text
+
+
+@pytest.mark.parametrize("text", ["much", "8 XB", "-1GiB", "0", ""])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(OptionError, match=r"memory=.*such as 8gib"):
+        Recipe(memory=text)
+
+
+def test_sizes_as_shown() -> None:
+    assert show_size(3 * 2**29) == "1.5 GiB"
+    assert show_size(3 * 2**20) == "3 MiB"
+
+
+def job_of(graph: Graph, model: str = "nlmlp", **options: Any) -> Job:
+    factory, own = configure(model, graph, "paper", dropout=0.0, **options)
+    return Job(Run(0, 0, "", 0), factory, factory(), own, splits_of(graph)[0])
+
+
+def test_arrays_are_counted_while_they_live() -> None:
+    live = memory._LiveBytes()
+    there_before = torch.ones(1000)
+    with live:
+        view = there_before[:10]
+        one = view + there_before[:1]
+        assert live.sum == live.peak == 40
+        two = torch.zeros(100)
+        del one
+        three = two.view(10, 10)
+        del two
+        assert (live.sum, live.peak) == (400, 440)
+        del three
+    assert live.sum == 0
+
+
+def test_a_step_needs_what_its_widest_moment_needs() -> None:
+    """Two hidden arrays at least, of 4 bytes a number, and no more than a handful."""
+    graph = easy_graph(40)
+    small, wide = (step_bytes(job_of(graph, "mlp", hidden=hidden), graph, False) for hidden in (64, 256))
+    assert 2 < (wide - small) / (40 * 4 * (256 - 64)) < 6
+
+
+def test_more_edges_need_more_where_edges_have_values() -> None:
+    rng = np.random.default_rng(0)
+    graphs = [
+        Graph(rng.random((100, 4)), rng.integers(100, size=(2, edges)), np.arange(100) % 2) for edges in (500, 5000)
+    ]
+    needs = [step_bytes(job_of(graph, "gat", hidden=4), graph, False) for graph in graphs]
+    assert needs[1] > 2 * needs[0]
+
+
+def test_too_little_is_said_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = easy_graph()
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 10 * 2**30)
+    monkeypatch.setattr(fit_module, "train_replicas", lambda *_: pytest.fail("it began"))
+    expected = r"training NLGAT on graph .* about 10\.\d GiB, but 8\.0 GiB are allowed"
+    with pytest.raises(NlgnnError, match=expected) as caught:
+        fit("nlgat", graph, splits_of(graph), recipe(memory="8GiB"), progress=False)
+    assert "on disk" in caught.value.how
+    monkeypatch.setattr(memory, "SHARE_OF_FREE_MEMORY", -1.0)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 2**30)
+    with pytest.raises(NlgnnError, match=r"9\.0 GiB are free"):
+        fit("nlgat", graph, splits_of(graph), recipe(), progress=False)
+
+
+def test_nothing_is_tried_where_there_is_plenty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_trial", lambda *_: pytest.fail("a trial"))
+    graph = easy_graph()
+    assert must_recompute(job_of(graph), graph) is False
+    monkeypatch.setattr(memory, "free_bytes", lambda: None)  # a system that does not say
+    assert allowed_bytes(None) is None
+    assert must_recompute(job_of(graph), graph) is False
+
+
+def test_parts_are_computed_again_where_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = easy_graph(40)
+    job = job_of(graph, "nlgat", hidden=32)
+    plain, lean = (step_bytes(job, graph, recompute) for recompute in (False, True))
+    assert lean < plain / 2
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 0)
+    between = Recipe(memory=str((plain + lean) // 2))
+    assert must_recompute(Job(job.run, job.factory, job.example, between, job.split), graph) is True
+    seen: list[bool] = []
+    monkeypatch.setattr(GAT, "recompute", property(lambda self: seen[-1], lambda self, value: seen.append(value)))
+    seen.append(False)
+    factory = lambda: NLGAT(4, 32, 2)  # noqa: E731
+    fit(factory, graph, splits_of(graph, 2), recipe(memory=between.memory, epochs=2), progress=False)
+    assert True in seen
+
+
+def test_parts_give_the_same_training() -> None:
+    graph = easy_graph(40)
+    runs = []
+    for recompute in (False, True):
+
+        def factory(recompute: bool = recompute) -> MLP:
+            model = MLP(4, 40, 2).double()
+            model.recompute = recompute
+            return model
+
+        runs.append(fit(factory, graph, splits_of(graph), recipe(epochs=5, replicas=1), progress=False)[0])
+    assert runs[0].curves["train_loss"] == pytest.approx(runs[1].curves["train_loss"], abs=1e-12)
+
+
+MEASURE = """
+import json, resource, sys
+from pathlib import Path
+from nlgnn.datasets.synthetic import patents_like_graph
+from nlgnn.graph.splits import make_splits
+from nlgnn.training import memory
+from nlgnn.training.fit import fit
+from nlgnn.training.systems import configure
+
+model, recompute, path = sys.argv[1], sys.argv[2] == "True", Path(sys.argv[3]) if sys.argv[3] else None
+graph = patents_like_graph(150_000, 717_000, features_path=path)
+factory, recipe = configure(model, graph, "paper", hidden=48, dropout=0.0, epochs=2, stopping="never", threads=1)
+
+def estimating(job, graph):
+    global estimate
+    estimate = memory.resident_bytes() + memory.step_bytes(job, graph, recompute)
+    return recompute
+
+sys.modules["nlgnn.training.fit"].must_recompute = estimating
+fit(factory, graph, make_splits(graph, "random-60", 1), recipe, progress=False)
+print(json.dumps([estimate, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read off Linux")
+@pytest.mark.parametrize(
+    ("model", "recompute", "on_disk"),
+    [
+        ("nlmlp", False, False),
+        ("nlgcn", False, False),
+        ("nlgcn", False, True),
+        ("nlgcn", True, True),
+        ("nlgat", False, False),
+        ("nlgat", True, True),
+    ],
+)
+def test_estimates_are_near_what_is_measured(tmp_path: Path, model: str, recompute: bool, on_disk: bool) -> None:
+    path = str(tmp_path / "x.npy") if on_disk else ""
+    shown = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", MEASURE, model, str(recompute), path], capture_output=True, check=True
+    )
+    estimate, measured = json.loads(shown.stdout)
+    assert 0.7 < estimate / measured < 1.3
