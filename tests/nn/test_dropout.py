@@ -12,9 +12,30 @@ from nlgnn.nn.dropout import Dropout
 def test_rate_and_expectation(rate):
     torch.manual_seed(0)
     dropped = Dropout(rate)(torch.full((200, 200), 3.0))
-    assert dropped.unique().tolist() == pytest.approx([0, 3 / (1 - rate)])
+    assert dropped.unique().tolist() == pytest.approx([0, 3 / (1 - rate)], rel=1e-4)  # 16 bits
     assert (dropped == 0).double().mean().item() == pytest.approx(rate, abs=0.01)  # four standard errors
     assert dropped.mean().item() == pytest.approx(3, rel=0.04)
+
+
+@pytest.mark.parametrize("size", range(10))
+def test_any_number_of_entries(size):
+    """Also where they do not fill the last of the words that are drawn."""
+    for shape in ((size,), (3, size), (size, 1)):
+        mask = Dropout(0.5).mask(torch.ones(shape))
+        assert mask.shape == shape
+        assert set(mask.flatten().tolist()) <= {0.0, 2.0}
+
+
+def test_entries_do_not_know_of_each_other():
+    torch.manual_seed(0)
+    kept = Dropout(0.5).mask(torch.ones(5000, 8)).t()
+    assert (torch.corrcoef(kept) - torch.eye(8)).abs().max() < 0.06  # four standard errors
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1 - 1e-9])
+def test_rates_that_are_nearly_none_or_all(rate):
+    x = noise(50, 4)
+    assert_same(Dropout(rate)(x), x * (rate < 0.5), [x])
 
 
 def test_what_is_not_random():

@@ -14,7 +14,7 @@ class Stream(NamedTuple):
     """Where one replica's masks come from: its rate and its random numbers."""
 
     rate: float
-    generator: torch.Generator
+    generator: torch.Generator | None  # None = torch's own
 
 
 class Dropout(nn.Dropout):
@@ -38,17 +38,23 @@ class Dropout(nn.Dropout):
     def mask(self, like: Tensor) -> Tensor:
         """Zeros, and the factor that makes up for them, for a tensor like this one; a mask for each replica."""
         if self.streams is None:
-            return _draw(torch.empty(like.shape, device=like.device, dtype=like.dtype), self.p, None)
-        masks = torch.empty(len(self.streams), *like.shape, device=like.device, dtype=like.dtype)
-        for mask, stream in zip(masks, self.streams, strict=True):
-            _draw(mask, stream.rate, stream.generator)
-        return masks
+            return draw_masks([Stream(self.p, None)], like)[0]
+        return draw_masks(self.streams, like)
 
 
-def _draw(mask: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
-    if rate in (0, 1):  # nothing to draw
-        return mask.fill_(1 - rate)
-    return mask.bernoulli_(1 - rate, generator=generator).mul_(1 / (1 - rate))
+def draw_masks(streams: list[Stream], like: Tensor) -> Tensor:
+    """A mask for each stream: 16 random bits an entry, to which rates are rounded, since torch's own draw takes four
+    times as long on a CPU."""
+    size = like.numel()
+    words = torch.empty(len(streams), -(-size // 4), dtype=torch.int64, device=like.device)
+    for row, stream in zip(words, streams, strict=True):
+        if 0 < stream.rate < 1:  # else nothing is random
+            row.random_(-(2**63), None, generator=stream.generator)
+    dropped = [round(stream.rate * 2**16) for stream in streams]  # of 2¹⁶ numbers
+    thresholds = torch.tensor([[count - 2**15] for count in dropped], dtype=torch.int32, device=like.device)
+    factors = torch.tensor([[2**16 / max(1, 2**16 - count)] for count in dropped], dtype=like.dtype, device=like.device)
+    masks = (words.view(torch.int16)[:, :size] >= thresholds).to(like.dtype).mul_(factors)
+    return masks.view(len(streams), *like.shape)
 
 
 class _Mask:

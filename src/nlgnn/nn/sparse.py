@@ -85,7 +85,9 @@ class Operator:
         if self.symmetric:
             return self
         pointers, columns, order = self._transposition
-        return Operator(pointers, columns, self.values.index_select(-1, order), self.shape[::-1])
+        turned = Operator(pointers, columns, self.values.index_select(-1, order), self.shape[::-1])
+        turned.transpose = self
+        return turned
 
     @cached_property
     def _transposition(self) -> tuple[Tensor, Tensor, Tensor]:

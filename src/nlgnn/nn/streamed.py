@@ -57,7 +57,7 @@ class StreamedFeatures:
         """Inverted dropout. Each call draws anew which entries are dropped."""
         if dropout.streams is None:
             return replace(self, dropped=(Drawn(_seed(None, self.device), dropout.p),))
-        drawn = (Drawn(_seed(stream.generator, stream.generator.device), stream.rate) for stream in dropout.streams)
+        drawn = (Drawn(_seed(stream.generator, self.device), stream.rate) for stream in dropout.streams)
         return replace(self, dropped=tuple(drawn))
 
     def __matmul__(self, weight: Float[Tensor, "d f"]) -> Float[Tensor, "n f"]:

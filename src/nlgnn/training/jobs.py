@@ -20,7 +20,7 @@ from nlgnn.training.run import Run
 # Options in which models that are trained at once may differ: their rates, and nothing of their form.
 RATES = {"dropout", "input_dropout", "conv_dropout"}
 # What the models of a stack may keep in all, on a CPU: more of it no longer stays in the cache.
-STACK_BYTES = 32 * 2**20
+STACK_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, eq=False)
