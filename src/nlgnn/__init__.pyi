@@ -29,6 +29,7 @@ from .training import Run as Run
 from .training import RunFolder as RunFolder
 from .training import configure as configure
 from .training import fit as fit
+from .training import fit_settings as fit_settings
 from .training import predict as predict
 
 __version__: str

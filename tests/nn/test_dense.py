@@ -5,12 +5,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from nn_samples import assert_same, noise, seeds
-from torch.func import functional_call, grad, stack_module_state, vmap
+from torch.func import grad, vmap
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nlgnn.nn import dense
-from nlgnn.nn.dense import NARROW, PairLinear, cross_entropy, narrow_product, product
+from nlgnn.nn.dense import NARROW, cross_entropy, narrow_product, product
 
 sizes = st.integers(1, 6)
 
@@ -53,14 +53,6 @@ def few_rows(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("out", [1, 3, NARROW])
-@pytest.mark.parametrize("has_bias", [False, True])
-def test_a_pair_is_torchs_linear_of_both_side_by_side(out, has_bias):
-    model, inputs = PairLinear(8, out, bias=has_bias).double(), [noise(9, 4), noise(9, 4, seed=1)]
-    expected = F.linear(torch.cat(inputs, dim=1), model.weight, model.bias)
-    assert_same(model(*inputs), expected, [*inputs, *model.parameters()])
-
-
 @pytest.mark.parametrize("out", [NARROW - 1, NARROW, NARROW + 1])
 def test_product_of_any_width(out, few_rows, monkeypatch):
     narrow = []
@@ -68,15 +60,6 @@ def test_product_of_any_width(out, few_rows, monkeypatch):
     x, weight = noise(7, 3), noise(3, out)
     assert_same(product(x, weight), x @ weight, [x, weight])
     assert bool(narrow) == (out < NARROW and few_rows == 0)
-
-
-@pytest.mark.parametrize("has_bias", [False, True])
-def test_replicas_of_a_pair_equal_a_loop(has_bias):
-    models = [PairLinear(8, 2, bias=has_bias).double() for _ in range(3)]
-    state, inputs = stack_module_state(models)[0], [noise(3, 5, 4), noise(3, 5, 4, seed=1)]
-    together = vmap(lambda own, *pair: functional_call(models[0], own, pair))(state, *inputs)
-    rows = zip(torch.cat(inputs, dim=2), *state.values(), strict=True)
-    assert_same(together, torch.stack([F.linear(*row) for row in rows]), [*inputs, *state.values()])
 
 
 @pytest.mark.parametrize("shared", [0, 1, 2])

@@ -162,7 +162,7 @@ def test_wraps_a_model_of_pytorch_geometric():
     inputs = model.prepare(TABLE)
     logits = model(*inputs)
     z = local(*inputs)
-    expected = model.head(z, model.aggregation(z))
+    expected = model.head(torch.cat([z, model.aggregation(z)], dim=1))
     torch.testing.assert_close(logits, expected)
     model.loss(logits, torch.tensor([0, 1, 0, 1]), torch.ones(4, dtype=torch.bool)).backward()
     assert all(parameter.grad is not None for parameter in model.parameters())

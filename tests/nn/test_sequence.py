@@ -49,6 +49,7 @@ def way(block_width):
         patch.setattr(sequence, "MANY_CHANNELS", 10**9)
         patch.setattr(sequence, "FEW_ROWS", 10**9 if block_width is None else 0)
         patch.setattr(sequence, "BLOCK_WIDTH", block_width)
+        patch.setattr(sequence, "BLOCKS", 1)
         yield
 
 

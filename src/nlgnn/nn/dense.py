@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from nlgnn.nn.kernel import Kernel, in_front
@@ -18,16 +18,6 @@ NARROW, FEW_ROWS = 16, 1000
 def product(x: Float[Tensor, "n d"], weight: Float[Tensor, "d f"]) -> Float[Tensor, "n f"]:
     """`x @ weight`."""
     return narrow_product(x, weight) if weight.shape[1] < NARROW and len(x) >= FEW_ROWS else x @ weight
-
-
-class PairLinear(nn.Linear):
-    """`torch.nn.Linear` of two matrices side by side; for many rows without putting them there."""
-
-    def forward(self, first: Float[Tensor, "n d"], second: Float[Tensor, "n d"]) -> Float[Tensor, "n f"]:  # type: ignore[override]
-        if len(self.weight) >= NARROW or len(first) < FEW_ROWS:
-            return super().forward(torch.cat([first, second], dim=1))
-        weights = self.weight.t().split(first.shape[1])
-        return narrow_product(first, weights[0], self.bias) + narrow_product(second, weights[1])
 
 
 def narrow_product(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -13,7 +14,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.nn.aggregation import NonLocalAggregation, reset
 from nlgnn.nn.attention import GlobalAttention
 from nlgnn.nn.checks import check_width
-from nlgnn.nn.dense import PairLinear, cross_entropy
+from nlgnn.nn.dense import cross_entropy
 from nlgnn.nn.inputs import Inputs, prepare_plain
 from nlgnn.nn.local import GAT, GCN, MLP
 from nlgnn.nn.sequence import is_plain
@@ -106,7 +107,7 @@ class NonLocal(nn.Module):
         self.head = (
             nn.Linear(embedding_channels, out_channels, bias=False)
             if self.residual
-            else PairLinear(2 * embedding_channels, out_channels)
+            else nn.Linear(2 * embedding_channels, out_channels)
         )
 
     def reset_parameters(self) -> None:
@@ -146,7 +147,7 @@ class NonLocal(nn.Module):
                 "Say how wide its result is.",
             )
         mixed: Tensor = self.aggregation(z, batch)
-        logits = z + self.head(mixed) if self.residual else self.head(z, mixed)
+        logits = z + self.head(mixed) if self.residual else self.head(torch.cat([z, mixed], dim=1))
         return NonLocalOutput(logits, z) if self.training and self.local_loss > 0 else logits
 
     def loss(self, output: Tensor | NonLocalOutput, y: Int[Tensor, " n"], nodes: Tensor) -> Float[Tensor, ""]:

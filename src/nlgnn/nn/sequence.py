@@ -21,10 +21,10 @@ from nlgnn.nn.dropout import Dropout
 from nlgnn.nn.kernel import Kernel, in_front
 
 # torch's own convolution is the faster one for many channels, and for few rows.
-MANY_CHANNELS, FEW_ROWS = 16, 1000
-# Columns of a block of rows that is convolved by one product: enough to keep the processor busy. Of few rows every one
-# is a block.
-BLOCK_WIDTH = 40
+MANY_CHANNELS, FEW_ROWS = 16, 3000
+# Columns of a block of rows that is convolved by one product: enough to keep the processor busy. There should be many
+# blocks.
+BLOCK_WIDTH, BLOCKS = 40, 128
 
 
 class RowConv(nn.Conv1d):
@@ -183,7 +183,7 @@ def _is_for_torch(rows: Tensor) -> bool:
 
 
 def _block_size(rows: Float[Tensor, "r n f"], weight: Float[Tensor, "r o f k"]) -> int:
-    return 1 if rows.shape[1] < FEW_ROWS else max(1, BLOCK_WIDTH // max(weight.shape[1], weight.shape[2]))
+    return max(1, min(BLOCK_WIDTH // max(weight.shape[1], weight.shape[2]), rows.shape[1] // BLOCKS))
 
 
 def _blocks(rows: Float[Tensor, "r n f"], size: int, kernel: int) -> Float[Tensor, "r blocks w"]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+import weakref
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -48,6 +50,8 @@ class Operator:
     ) -> None:
         self.pointers, self.columns, self.values = pointers, columns, values
         self.shape, self.symmetric = shape, symmetric
+        self._transpose: Operator | None = None
+        self._transpose_of: Callable[[], Operator | None] = lambda: None
 
     @classmethod
     def from_coo(
@@ -80,14 +84,19 @@ class Operator:
         """Where among the values each value of the transpose stands."""
         return self._transposition[2]
 
-    @cached_property
+    @property
     def transpose(self) -> Operator:
+        """Built once. It knows what it is the transpose of, but does not keep it: two that keep each other would stay
+        in memory until Python looks for such pairs."""
         if self.symmetric:
             return self
-        pointers, columns, order = self._transposition
-        turned = Operator(pointers, columns, self.values.index_select(-1, order), self.shape[::-1])
-        turned.transpose = self
-        return turned
+        if (original := self._transpose_of()) is not None:
+            return original
+        if self._transpose is None:
+            pointers, columns, order = self._transposition
+            self._transpose = Operator(pointers, columns, self.values.index_select(-1, order), self.shape[::-1])
+            self._transpose._transpose_of = weakref.ref(self)
+        return self._transpose
 
     @cached_property
     def _transposition(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -126,16 +135,13 @@ class Operator:
         """The same as torch's CSR tensor."""
         return csr(self.pointers, self.columns, self.values, self.shape)
 
-    @cached_property
-    def transposed(self) -> Tensor:
-        return self.transpose.matrix
-
 
 def multiply(operator: Operator, values: Float[Tensor, " m"], dense: Float[Tensor, "columns f"]) -> Tensor:
     """`operator.with_values(values) @ dense`, for whoever keeps the gradients' books."""
     if dense.device.type == "cpu":
         # A row is a weighted bag of rows. torch's kernel for bags is three times as fast as MKL's for CSR matrices.
-        rows = dense if dense.stride(1) == 1 else dense.contiguous()
+        # Detached, or torch would also note the bag of every entry, for a gradient that is taken otherwise here.
+        rows = dense.detach() if dense.stride(1) == 1 else dense.detach().contiguous()
         return torch.embedding_bag(
             rows, operator.columns, operator.pointers, mode=0, per_sample_weights=values, include_last_offset=True
         )[0]
@@ -170,7 +176,7 @@ class _FixedProduct(Kernel):
         if own_values or operator.columns.numel() * dense.shape[2] > SMALL_PRODUCT:
             each = map(operator.with_values, operator.values) if own_values else [operator] * len(dense)
             return torch.stack([spmm(one, columns) for one, columns in zip(each, dense, strict=True)]), 0
-        folded = dense.movedim(0, 1).reshape(dense.shape[1], -1)  # one product for all replicas
+        folded = dense.movedim(0, 1).flatten(1)  # one product for all replicas
         return spmm(operator, folded).reshape(-1, len(dense), dense.shape[2]), 1
 
 

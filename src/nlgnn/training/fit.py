@@ -62,7 +62,10 @@ def fit(
         factory, recipe = configure(factory, graph, **given)
     if isinstance(factory, nn.Module):
         raise OptionError("fit needs what makes a model, not a model.", "Give a function: lambda: MyModel(...).")
-    return _fit([(factory, recipe or Recipe())], graph, splits, folder, progress)[0]
+    runs = _fit([(factory, recipe or Recipe())], graph, splits, folder, progress)[0]
+    if all(run.failure for run in runs):
+        raise NlgnnError(f"every run failed; {runs[0].failure}.", "Try a lower learning rate, or look at the features.")
+    return runs
 
 
 def fit_settings(
@@ -82,7 +85,7 @@ def fit_settings(
         progress: as for `fit`.
 
     Returns:
-        For each setting what `fit` would return.
+        For each setting what `fit` would return; also where all of its runs failed.
     """
     if not settings:
         raise OptionError("there are no settings to train.", "Give at least one pair of a factory and a Recipe.")
@@ -126,11 +129,6 @@ def _fit(
             folder.remove_checkpoints()
         if interrupt.requested:  # in the last epoch of all: the caller may have more to do
             raise KeyboardInterrupt
-    for of_setting in runs:
-        if all(run.failure for run in of_setting):
-            raise NlgnnError(
-                f"every run failed; {of_setting[0].failure}.", "Try a lower learning rate, or look at the features."
-            )
     return runs
 
 
@@ -155,10 +153,11 @@ class _Training:
             self.inputs = prepare(model, scaled).to(device=device, dtype=dtype)
             self.y = torch.tensor(self.graph.y, device=device)  # a copy: columns of tables are read-only
             waiting = [partial(self._start, job) for job in jobs if not self._was_finished(job, model)]
+            if not waiting:
+                return
+            self.recompute = device.type == "cpu" and must_recompute(jobs[0], self.graph)
             # Of all jobs, also of finished ones: whether a model is alone decides about the last digit of its figures.
-            self.recompute = must_recompute(jobs[0], self.graph)
-            alone = self.recompute or not waiting
-            at_once = 1 if alone else models_at_once(model, self.inputs, len(jobs), recipe.replicas)
+            at_once = 1 if self.recompute else models_at_once(model, self.inputs, len(jobs), recipe.replicas)
             with reused_memory(enabled=not self.recompute and recipe.memory is None):
                 train_replicas(waiting, at_once, self.inputs, self.y, self._after_epoch, self._after_run)
 
@@ -177,8 +176,8 @@ class _Training:
         parts = (job.split.train, job.split.val, job.split.test & self.graph.labelled)
         train, val, test = (torch.from_numpy(part.nonzero()[0]).to(self.y.device) for part in parts)
         replica = Replica.new(job.run, job.recipe, job.factory, (train, val, test))
-        if job.run.index in self.interrupted:
-            replica.restore(self.interrupted[job.run.index])
+        if saved := self.interrupted.pop(job.run.index, None):
+            replica.restore(saved)
         elif job.recipe.pretrain_epochs:
             pretrain(replica, self.inputs, self.y)
         set_recompute(replica.model, self.recompute)
@@ -193,7 +192,8 @@ class _Training:
         due = time.monotonic() - self.saved_at > CHECKPOINT_SECONDS
         if self.folder and (due or self.interrupt.requested):
             together.save_random_states()
-            self.folder.save_checkpoints([replica.checkpoint() for replica in running])
+            still_waiting = self.interrupted.values()
+            self.folder.save_checkpoints([*(replica.checkpoint() for replica in running), *still_waiting])
             self.saved_at = time.monotonic()
         if self.interrupt.requested:
             raise KeyboardInterrupt

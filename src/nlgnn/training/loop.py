@@ -13,6 +13,7 @@ from torch.func import functional_call
 
 from nlgnn.nn.inputs import Inputs
 from nlgnn.training.adam import Adam
+from nlgnn.training.execution import random_state
 from nlgnn.training.metrics import measure_all, validate
 from nlgnn.training.replica import Replica
 from nlgnn.training.replicas import Alone, Stack, logits_of
@@ -112,4 +113,4 @@ def pretrain(replica: Replica, inputs: Inputs, y: Tensor) -> None:
             )
             return
         replica.adam.step(torch.autograd.grad(loss, parameters, allow_unused=True))
-    replica.adam = Adam(model, replica.recipe)
+    replica.adam, replica.random_state = Adam(model, replica.recipe), random_state(y.device)

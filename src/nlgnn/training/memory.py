@@ -31,7 +31,7 @@ from nlgnn.training.sizes import parse_size, show_size
 TRIAL_NODES = 16_000  # so many that chunks of fixed size do not hide what grows
 # Graphs that no model here could fill this machine with are trained without asking.
 GENEROUS_BYTES_A_NODE, GENEROUS_BYTES_AN_EDGE = 20_000, 1000
-SHARE_OF_FREE_MEMORY = 0.9
+SHARE_OF_FREE_MEMORY = 0.7  # estimates have been a quarter too low
 
 
 def must_recompute(job: Job, graph: Graph) -> bool:

@@ -60,8 +60,8 @@ class Recipe(BaseModel):
     )
     memory: Annotated[str, AfterValidator(_checked_size)] | None = Field(
         None,
-        description="Memory that training may take, such as 8GiB; by default most of what is free. Where it is short, "
-        "models compute in parts, and again in the backward pass.",
+        description="Memory that training on a CPU may take, such as 8GiB; by default most of what is free. Where it "
+        "is short, models compute in parts, and again in the backward pass.",
     )
     device: str = Field("auto", description="cpu, cuda, cuda:1, or auto: a GPU where there is one.")
 

@@ -122,7 +122,7 @@ def _small_cases(effort: Effort) -> Iterator[Case]:
 def _large_cases() -> Iterator[Case]:
     for system, sizes in SIZES_OF.items():
         for nodes in sizes:
-            yield _scale_case(system, nodes, 3 if system in SLOW else max(3, min(30, 1_000_000 // nodes)))
+            yield _scale_case(system, nodes, 2 if system in SLOW else max(3, min(30, 1_000_000 // nodes)))
     yield _scale_case("NLGCN", NODES, 3, on_disk=True)
     yield _both_case(NODES, 5)
 

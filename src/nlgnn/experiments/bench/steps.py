@@ -44,11 +44,11 @@ class Effort:
     """
 
     rounds: int = 200
-    seconds: float = 30.0
+    seconds: float = 15.0
     splits: int = 10
     epochs: int = 200
-    whole_rounds: int = 3
-    peer_seconds: float = 8.0
+    whole_rounds: int = 2
+    peer_seconds: float = 6.0
     sampled: int = 6
     paper_epochs: int = 500
 
