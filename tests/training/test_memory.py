@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from training_samples import easy_graph, fit_module, recipe, splits_of
+from training_samples import easy_graph, fit_module, quiet_train, recipe, small_plan, splits_of
 
 from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
@@ -37,7 +37,7 @@ def test_sizes_as_people_write_them(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["much", "8 XB", "-1GiB", "0", ""])
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(OptionError, match=r"memory=.*such as 8gib"):
+    with pytest.raises(OptionError, match=r"memory=.*: should be an amount of memory, such as 8GiB"):
         Recipe(memory=text)
 
 
@@ -180,3 +180,9 @@ def test_estimates_are_near_what_is_measured(tmp_path: Path, model: str, recompu
     )
     estimate, measured = json.loads(shown.stdout)
     assert 0.7 < estimate / measured < 1.3
+
+
+def test_what_cannot_be_trained_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(NlgnnError, match="would take about"):
+        quiet_train(small_plan("nlgat", memory="1MiB"), tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []

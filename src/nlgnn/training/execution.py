@@ -37,13 +37,19 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
+def stored_entries(graph: Graph) -> int:
+    """Feature values and edges: what a step goes over."""
+    values: int = graph.x.nnz if isinstance(graph.x, sparse.csr_array) else graph.x.size
+    edges: int = graph.edge_index.shape[1]
+    return values + edges
+
+
 @contextlib.contextmanager
 def limited_threads(threads: int | Literal["auto"], graph: Graph) -> Iterator[None]:
     """Use so many CPU threads, and as many as before afterwards."""
     before = torch.get_num_threads()
     if threads == "auto":
-        stored = graph.x.nnz if isinstance(graph.x, sparse.csr_array) else graph.x.size
-        threads = 1 if stored + graph.edge_index.shape[1] < SMALL_GRAPH else before
+        threads = 1 if stored_entries(graph) < SMALL_GRAPH else before
     torch.set_num_threads(threads)
     try:
         yield

@@ -72,7 +72,8 @@ class Recipe(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"][:1])
-            raise OptionError(f"{name}={first['input']!r}: {first['msg'].lower()}.", help_of(name)) from None
+            message = first["msg"].removeprefix("Value error, ")
+            raise OptionError(f"{name}={first['input']!r}: {message[0].lower()}{message[1:]}.", help_of(name)) from None
 
 
 def check_pretraining(model: object, recipe: Recipe) -> None:

@@ -210,6 +210,10 @@ class RunFolder:
         self._write(self.path / "predictions.parquet", lambda path: pq.write_table(pa.table(columns), path))
         self.remove_checkpoints()  # of a process that was killed just before it did so itself
 
+    def remove_if_nothing_was_trained(self) -> None:
+        if not self._runs and not self._checkpoint_path.exists():
+            shutil.rmtree(self.path, ignore_errors=True)
+
     def remove_half_written(self) -> None:
         """Clean up after a process that was killed while it wrote; not for readers, since another one may write."""
         for path in self.path.rglob(".*.[0-9]*"):

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from nlgnn import __version__
-from nlgnn.errors import RunFolderError
+from nlgnn.errors import NlgnnError, RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.training.fit import check, fit, predict
@@ -57,7 +57,13 @@ def train(plan: Plan, graph: Graph, path: Path, progress: bool = True) -> Traine
         "model_arguments": factory.keywords,
         "versions": {"nlgnn": __version__, "torch": torch.__version__, "python": platform.python_version()},
     }
-    return _train(plan, graph, factory, recipe, RunFolder.create(path, config), progress)
+    folder = RunFolder.create(path, config)
+    try:
+        return _train(plan, graph, factory, recipe, folder, progress)
+    except NlgnnError as error:
+        if not isinstance(error, RunFolderError):  # such as for lack of memory; what a full disk left can be resumed
+            folder.remove_if_nothing_was_trained()
+        raise
 
 
 def read_plan(folder: RunFolder) -> Plan:

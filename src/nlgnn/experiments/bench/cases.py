@@ -14,7 +14,7 @@ from nlgnn.errors import DataError, OptionError, nearest
 from nlgnn.experiments.bench import scale, steps, trainings
 from nlgnn.experiments.bench.machine import LARGE_GRAPH_THREADS, environment, measure_machine
 from nlgnn.experiments.bench.scale import BOTH, NODES, Job
-from nlgnn.experiments.bench.steps import QUICK, Effort
+from nlgnn.experiments.bench.steps import QUICK, Effort, Problem
 from nlgnn.training.run import write_whole
 
 
@@ -96,6 +96,7 @@ SPLITS = "NLGCN, ten splits × 200 epochs"
 GAT = "GAT 8 × 48, one training step"
 OVERHEAD = "NLGCN beside GCN, one training step"
 SEARCH = "NLMLP, search of 36 settings × 10 splits × 200 epochs"
+THREADS = "NLGCN, one training step, more threads than one"
 PAPER = "GCN, GAT, NLGCN: 500 training steps"
 
 
@@ -115,6 +116,12 @@ def _small_cases(effort: Effort) -> Iterator[Case]:
         measure = partial(trainings.measure_ten_splits, graph, effort, dropout=0.5)
         yield Case(f"splits-dropout-{graph}", f"{SPLITS}, dropout 0.5", graph, measure)
     yield Case("search-texas", SEARCH, "texas", partial(trainings.measure_search, "texas", effort), SEARCH_GOAL)
+    for graph in ("texas", "squirrel", "pubmed"):
+        measure = partial(steps.measure_threads, partial(Problem.named, graph), effort)
+        yield Case(f"threads-{graph}", THREADS, graph, measure)
+    for nodes in (10_000, 30_000, 100_000):
+        measure = partial(steps.measure_threads, partial(scale.made_problem, nodes), effort)
+        yield Case(f"threads-{nodes}", THREADS, as_size(nodes), measure)
     for graph in PAPER_GRAPHS:
         yield Case(f"paper-{graph}", PAPER, graph, partial(steps.measure_for_paper, graph, effort))
 
@@ -122,7 +129,7 @@ def _small_cases(effort: Effort) -> Iterator[Case]:
 def _large_cases() -> Iterator[Case]:
     for system, sizes in SIZES_OF.items():
         for nodes in sizes:
-            yield _scale_case(system, nodes, 2 if system in SLOW else max(3, min(30, 1_000_000 // nodes)))
+            yield _scale_case(system, nodes, 1 if system in SLOW else max(3, min(30, 1_000_000 // nodes)))
     yield _scale_case("NLGCN", NODES, 3, on_disk=True)
     yield _both_case(NODES, 5)
 

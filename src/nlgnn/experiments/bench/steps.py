@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlgnn.datasets import load_graph
+from nlgnn.experiments.bench.machine import LARGE_GRAPH_THREADS
 from nlgnn.experiments.bench.peers import PlainGAT, PlainNLGCN, check_equal
 from nlgnn.experiments.bench.timing import compare, paired_ratio, side_by_side, stopwatch, threads_in_use
 from nlgnn.graph.graph import Graph
@@ -18,6 +20,7 @@ from nlgnn.graph.splits import make_splits
 from nlgnn.nn import GAT, GCN, NLGCN, Inputs
 from nlgnn.nn.inputs import prepare, prepare_plain
 from nlgnn.training.adam import Adam
+from nlgnn.training.execution import stored_entries
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replicas import Objective
 
@@ -140,6 +143,24 @@ def nlgcn_beside_gcn(problem: Problem, rounds: int, seconds: float) -> dict[str,
     times = side_by_side(sides, rounds, seconds)
     result = compare(times, f"{A_STEP}; ratio: NLGCN to GCN")
     return {**result, "ratios": {"GCN": paired_ratio(times["NLGCN"], times["GCN"])._asdict()}}
+
+
+def measure_threads(make: Callable[[], Problem], effort: Effort) -> dict[str, Any]:
+    """What more threads than one bring: from which size on they do is what `threads="auto"` goes by."""
+    problem = make()
+    model = NLGCN(*problem.widths)
+    step = our_step(problem, model, prepare(model, problem.graph))
+
+    def on(threads: int) -> None:
+        torch.set_num_threads(threads)
+        step()
+
+    with threads_in_use(THREADS):
+        numbers = (LARGE_GRAPH_THREADS, THREADS)
+        sides = {f"on {threads}": stopwatch(partial(on, threads), TURN) for threads in numbers}
+        times = side_by_side(sides, effort.rounds, effort.seconds)
+        result = compare(times, f"{A_STEP}, on {LARGE_GRAPH_THREADS} threads and on {THREADS}")
+        return {**result, "threads": LARGE_GRAPH_THREADS, "stored entries": stored_entries(problem.graph)}
 
 
 def measure_for_paper(name: str, effort: Effort) -> dict[str, Any]:
