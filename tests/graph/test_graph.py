@@ -206,3 +206,9 @@ def test_features_on_disk_are_never_copied_into_memory(on_disk_graph: Graph, gra
     with pytest.raises(DataError, match=r"'tiny': its features are on disk \(.*x\.npy\)"):
         convert(on_disk_graph)
     assert np.array_equal(graph.dense_features(), X)
+
+
+def test_a_map_whose_changes_are_in_memory_only_is_refused(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((3, 2), np.float32))
+    with pytest.raises(DataError, match="mode 'c'"):
+        Graph(np.load(tmp_path / "x.npy", mmap_mode="c"), np.zeros((2, 0), int), [0, 1, 0])

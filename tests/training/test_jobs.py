@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from training_samples import Linear, easy_graph, recipe, splits_of
 
 from nlgnn.graph.splits import Split
-from nlgnn.nn import NLMLP
-from nlgnn.nn.inputs import Inputs, prepare_plain
+from nlgnn.nn import MLP, NLMLP
+from nlgnn.nn.inputs import Inputs, prepare, prepare_plain
 from nlgnn.training import jobs as jobs_module
 from nlgnn.training.jobs import Job, by_shape, bytes_of_one, models_at_once
 from nlgnn.training.run import Run
@@ -145,3 +145,11 @@ def test_the_bytes_of_one_model(dtype: torch.dtype) -> None:
     for model, expected in numbers.items():
         found = bytes_of_one(model().to(dtype), inputs)
         assert 0 <= found - expected * dtype.itemsize < dtype.itemsize
+
+
+def test_a_model_with_torchs_own_dropout_is_trained_alone() -> None:
+    model = MLP(4, 5, 2)
+    inputs = prepare(model, easy_graph())
+    assert models_at_once(model, inputs, 3, 3) == 3
+    model.dropout = nn.Dropout(0.5)
+    assert models_at_once(model, inputs, 3, 3) == 1

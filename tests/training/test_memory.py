@@ -19,7 +19,7 @@ from nlgnn.nn import GAT, MLP, NLGAT
 from nlgnn.training import memory
 from nlgnn.training.fit import fit
 from nlgnn.training.jobs import Job
-from nlgnn.training.memory import allowed_bytes, must_recompute, step_bytes
+from nlgnn.training.memory import MemoryPlan, allowed_bytes, memory_plan, step_bytes
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import Run
 from nlgnn.training.sizes import parse_size, show_size
@@ -100,10 +100,10 @@ def test_too_little_is_said_before_training(monkeypatch: pytest.MonkeyPatch) -> 
 def test_nothing_is_tried_where_there_is_plenty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_trial", lambda *_: pytest.fail("a trial"))
     graph = easy_graph()
-    assert must_recompute(job_of(graph), graph) is False
+    assert memory_plan(job_of(graph), graph) == MemoryPlan()
     monkeypatch.setattr(memory, "free_bytes", lambda: None)  # a system that does not say
     assert allowed_bytes(None) is None
-    assert must_recompute(job_of(graph), graph) is False
+    assert memory_plan(job_of(graph), graph) == MemoryPlan()
 
 
 def test_parts_are_computed_again_where_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,9 @@ def test_parts_are_computed_again_where_that_helps(monkeypatch: pytest.MonkeyPat
     assert lean < plain / 2
     monkeypatch.setattr(memory, "resident_bytes", lambda: 0)
     between = Recipe(memory=str((plain + lean) // 2))
-    assert must_recompute(Job(job.run, job.factory, job.example, between, job.split), graph) is True
+    assert memory_plan(Job(job.run, job.factory, job.example, between, job.split), graph) == MemoryPlan(True, 1)
+    plenty = Recipe(memory=str(3 * plain))
+    assert memory_plan(Job(job.run, job.factory, job.example, plenty, job.split), graph) == MemoryPlan(at_once=3)
     seen: list[bool] = []
     monkeypatch.setattr(GAT, "recompute", property(lambda self: seen[-1], lambda self, value: seen.append(value)))
     seen.append(False)
@@ -152,9 +154,9 @@ factory, recipe = configure(model, graph, "paper", hidden=48, dropout=0.0, epoch
 def estimating(job, graph):
     global estimate
     estimate = memory.resident_bytes() + memory.step_bytes(job, graph, recompute)
-    return recompute
+    return memory.MemoryPlan(recompute, 1)
 
-sys.modules["nlgnn.training.fit"].must_recompute = estimating
+sys.modules["nlgnn.training.fit"].memory_plan = estimating
 fit(factory, graph, make_splits(graph, "random-60", 1), recipe, progress=False)
 print(json.dumps([estimate, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
 """

@@ -285,3 +285,19 @@ def test_a_module_of_somebody_elses_among_the_convolutions() -> None:
 def test_no_settings() -> None:
     with pytest.raises(OptionError, match="no settings"):
         fit_settings([], GRAPH, SPLITS)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_frozen_parameters_stay_as_they_are(replicas: int) -> None:
+    def factory() -> nn.Module:
+        model = NLMLP(4, 5, 2)
+        model.local.requires_grad_(False)
+        return model
+
+    runs = fit(factory, GRAPH, SPLITS[:2], recipe(epochs=3, replicas=replicas, selection="last-best"), progress=False)
+    for run in runs:
+        torch.manual_seed(run.seed)
+        before = factory().state_dict()
+        changed = {name.split(".")[0] for name, value in run.state.items() if not value.equal(before[name])}
+        assert "local" not in changed
+        assert "head" in changed

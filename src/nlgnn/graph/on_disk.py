@@ -36,6 +36,11 @@ class FeaturesOnDisk:
     @classmethod
     def from_memmap(cls, table: np.memmap, what: str) -> FeaturesOnDisk:
         whole = isinstance(table.base, mmap.mmap)  # the base of a part is the map that it is a part of
+        if table.mode == "c":
+            raise DataError(
+                f"{what} are a memory map whose changes are not written to its file (mode 'c').",
+                "Open it with mmap_mode='r', or read it: np.array(x).",
+            )
         if not (whole and table.ndim == 2 and table.dtype == np.float32 and table.flags.c_contiguous):
             raise DataError(
                 f"{what} on disk are {'' if whole else 'a part of '}an array of type {table.dtype} and shape "

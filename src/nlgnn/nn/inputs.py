@@ -55,9 +55,10 @@ def prepare_plain(graph: Graph) -> Inputs:
 
 
 def prepare(model: nn.Module, graph: Graph) -> Inputs:
-    """What the model's forward takes; models that do not say get dense features and `edge_index`."""
+    """What the model's forward takes, in its type; models that do not say get dense features and `edge_index`."""
     prepared: Inputs = getattr(model, "prepare", prepare_plain)(graph)
-    return prepared
+    dtype = next((parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()), torch.float32)
+    return prepared.to(dtype)
 
 
 def with_self_loops(edges: Int[Tensor, "2 m"], num_nodes: int) -> Int[Tensor, "2 k"]:

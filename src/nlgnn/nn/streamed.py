@@ -57,8 +57,10 @@ class StreamedFeatures:
         """Inverted dropout. Each call draws anew which entries are dropped."""
         if dropout.streams is None:
             return replace(self, dropped=(Drawn(_seed(None, self.device), dropout.p),))
-        drawn = (Drawn(_seed(stream.generator, self.device), stream.rate) for stream in dropout.streams)
-        return replace(self, dropped=tuple(drawn))
+        # Alone, a model without dropout draws nothing.
+        seeds = [_seed(stream.generator, self.device) if stream.rate > 0 else 0 for stream in dropout.streams]
+        rates = [stream.rate for stream in dropout.streams]
+        return replace(self, dropped=tuple(map(Drawn, seeds, rates)))
 
     def __matmul__(self, weight: Float[Tensor, "d f"]) -> Float[Tensor, "n f"]:
         return _product(self, False, weight)
@@ -118,7 +120,9 @@ def _chunks(source: FeaturesOnDisk, like: Tensor) -> Iterator[tuple[slice, Tenso
 
 def _drop(rows: Tensor, seed: int, rate: float) -> Tensor:
     """Inverted dropout, the rate rounded to 16 random bits an entry: torch's own takes five times as long."""
+    threshold = round(rate * 2**16)
+    if threshold == 2**16:
+        return torch.zeros_like(rows)
     bits = np.random.Generator(np.random.SFC64(seed)).bytes(2 * rows.numel())
-    threshold = min(round(rate * 2**16), 2**16 - 1)
     kept = np.frombuffer(bits, np.uint16).reshape(rows.shape) >= threshold
     return (rows * torch.from_numpy(kept).to(rows.device)).mul_(1 / (1 - threshold / 2**16))

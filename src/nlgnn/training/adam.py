@@ -18,7 +18,7 @@ class Adam:
     def __init__(self, model: nn.Module, recipe: Recipe) -> None:
         """Decays what the model says: everything, unless it has `decay_groups`."""
         self.lr = recipe.lr
-        self.parameters = list(model.parameters())
+        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         decayed = model.decay_groups()[0] if hasattr(model, "decay_groups") else self.parameters  # type: ignore[operator]
         numbers = {id(parameter) for parameter in decayed}
         groups: dict[float, list[int]] = {recipe.weight_decay: [], 0.0: []}

@@ -20,7 +20,7 @@ from nlgnn.nn.inputs import Inputs, prepare
 from nlgnn.training.execution import Interrupt, choose_device, limited_threads, model_like, reused_memory
 from nlgnn.training.jobs import Job, by_shape, models_at_once
 from nlgnn.training.loop import finish, pretrain, train_replicas
-from nlgnn.training.memory import must_recompute, set_recompute
+from nlgnn.training.memory import MemoryPlan, memory_plan, set_recompute
 from nlgnn.training.metrics import check_metric
 from nlgnn.training.progress import TrainingProgress
 from nlgnn.training.recipe import EXECUTION, Recipe, check_pretraining
@@ -147,17 +147,18 @@ class _Training:
     def train(self, jobs: Sequence[Job]) -> None:
         recipe, model = jobs[0].recipe, jobs[0].example
         device = choose_device(recipe.device)
-        dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
         with limited_threads(recipe.threads, self.graph):
             scaled = self.graph.scale_features(recipe.features)
-            self.inputs = prepare(model, scaled).to(device=device, dtype=dtype)
+            self.inputs = prepare(model, scaled).to(device)
             self.y = torch.tensor(self.graph.y, device=device)  # a copy: columns of tables are read-only
             waiting = [partial(self._start, job) for job in jobs if not self._was_finished(job, model)]
             if not waiting:
                 return
-            self.recompute = device.type == "cpu" and must_recompute(jobs[0], self.graph)
+            plan = memory_plan(jobs[0], self.graph) if device.type == "cpu" else MemoryPlan()
+            self.recompute = plan.recompute
             # Of all jobs, also of finished ones: whether a model is alone decides about the last digit of its figures.
-            at_once = 1 if self.recompute else models_at_once(model, self.inputs, len(jobs), recipe.replicas)
+            most = len(jobs) if plan.at_once is None else min(len(jobs), plan.at_once)
+            at_once = models_at_once(model, self.inputs, most, recipe.replicas)
             with reused_memory(enabled=not self.recompute and recipe.memory is None):
                 train_replicas(waiting, at_once, self.inputs, self.y, self._after_epoch, self._after_run)
 
@@ -176,11 +177,11 @@ class _Training:
         parts = (job.split.train, job.split.val, job.split.test & self.graph.labelled)
         train, val, test = (torch.from_numpy(part.nonzero()[0]).to(self.y.device) for part in parts)
         replica = Replica.new(job.run, job.recipe, job.factory, (train, val, test))
+        set_recompute(replica.model, self.recompute)
         if saved := self.interrupted.pop(job.run.index, None):
             replica.restore(saved)
         elif job.recipe.pretrain_epochs:
             pretrain(replica, self.inputs, self.y)
-        set_recompute(replica.model, self.recompute)
         return replica
 
     def _after_epoch(self, replicas: Sequence[Replica], together: Alone | Stack) -> None:
@@ -220,13 +221,14 @@ def predict(
 ) -> Float[Tensor, "runs n c"]:
     """Class probabilities of all nodes, by each run that did not fail, prepared as in training."""
     device, model = choose_device(recipe.device), model_like(factory)
-    inputs = prepare(model, graph.scale_features(recipe.features)).to(device)
-    model = model.to(device)
     probabilities = []
-    for run in runs:
-        if run.failure is None:
-            load_weights(model, run.state, f"run {run.index}")
-            probabilities.append(evaluate(model, inputs).softmax(1).cpu())
+    with limited_threads(recipe.threads, graph):
+        inputs = prepare(model, graph.scale_features(recipe.features)).to(device)
+        model = model.to(device)
+        for run in runs:
+            if run.failure is None:
+                load_weights(model, run.state, f"run {run.index}")
+                probabilities.append(evaluate(model, inputs).softmax(1).cpu())
     return torch.stack(probabilities)
 
 

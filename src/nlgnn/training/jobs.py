@@ -11,8 +11,10 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from nlgnn.graph.splits import Split
+from nlgnn.nn.dropout import Dropout
 from nlgnn.nn.inputs import Inputs
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import Run
@@ -41,7 +43,8 @@ class Job:
             arguments = {name: value for name, value in self.factory.keywords.items() if name not in RATES}
             form = (self.factory.func, self.factory.args, json.dumps(arguments, sort_keys=True, default=id))
         recipe, sizes = self.recipe, (int(self.split.train.sum()), int(self.split.val.sum()))
-        return form, recipe.features, recipe.metric, recipe.device, recipe.threads, recipe.replicas, sizes
+        execution = recipe.device, recipe.threads, recipe.replicas, recipe.memory
+        return form, recipe.features, recipe.metric, execution, sizes
 
 
 def by_shape(jobs: Sequence[Job]) -> list[list[Job]]:
@@ -53,13 +56,22 @@ def by_shape(jobs: Sequence[Job]) -> list[list[Job]]:
 
 def models_at_once(model: nn.Module, inputs: Inputs, jobs: int, wanted: int | Literal["auto"]) -> int:
     """As many as keep what they need in the cache; one, where the model does not say that it can be stacked."""
-    if jobs < 2 or not getattr(model, "stackable", False) or any(True for _ in model.buffers()):
+    device = inputs.x.device
+    if jobs < 2 or device.type not in ("cpu", "cuda") or not _can_be_stacked(model):
         return 1
     if wanted == "auto":
-        device = inputs.x.device
         room = STACK_BYTES if device.type == "cpu" else torch.cuda.mem_get_info(device)[0] // 4
         wanted = room // bytes_of_one(model, inputs)
     return max(1, min(jobs, wanted))
+
+
+def _can_be_stacked(model: nn.Module) -> bool:
+    """Where it says so, has nothing but parameters to stack, and draws random numbers in this package's way only."""
+    return (
+        bool(getattr(model, "stackable", False))
+        and not any(True for _ in model.buffers())
+        and all(isinstance(module, Dropout) for module in model.modules() if isinstance(module, _DropoutNd))
+    )
 
 
 def bytes_of_one(model: nn.Module, inputs: Inputs) -> int:

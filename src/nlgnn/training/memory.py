@@ -8,7 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -34,29 +34,34 @@ GENEROUS_BYTES_A_NODE, GENEROUS_BYTES_AN_EDGE = 20_000, 1000
 SHARE_OF_FREE_MEMORY = 0.7  # estimates have been a quarter too low
 
 
-def must_recompute(job: Job, graph: Graph) -> bool:
-    """Whether the model has to compute in parts, and parts again in the backward pass, to stay within memory.
+class MemoryPlan(NamedTuple):
+    """Whether the model has to compute in parts, and how many models at once stay within memory (None: any number)."""
 
-    Raises an error with the estimate where that is not enough either. To be asked once the inputs are prepared: what
-    the process holds by then is measured, the rest estimated.
+    recompute: bool = False
+    at_once: int | None = None
+
+
+def memory_plan(job: Job, graph: Graph) -> MemoryPlan:
+    """How to stay within memory; an error with the estimate where nothing helps.
+
+    To be asked once the inputs are prepared: what the process holds by then is measured, the rest estimated.
     """
-    allowed = allowed_bytes(job.recipe.memory)
+    allowed, resident = allowed_bytes(job.recipe.memory), resident_bytes()
     generous = GENEROUS_BYTES_A_NODE * graph.num_nodes + GENEROUS_BYTES_AN_EDGE * graph.edge_index.shape[1]
-    if allowed is None or (job.recipe.memory is None and resident_bytes() + generous < allowed):
-        return False
-    plain = resident_bytes() + step_bytes(job, graph, recompute=False)
-    if plain <= allowed:
-        return False
-    lean = plain
+    if allowed is None or (job.recipe.memory is None and resident + generous < allowed):
+        return MemoryPlan()
+    needed = step_bytes(job, graph, recompute=False)
+    if resident + needed <= allowed:
+        return MemoryPlan(at_once=(allowed - resident) // max(1, needed))
     if any(hasattr(module, "recompute") for module in job.example.modules()):
-        lean = resident_bytes() + step_bytes(job, graph, recompute=True)
-        if lean <= allowed:
-            return True
+        needed = step_bytes(job, graph, recompute=True)
+        if resident + needed <= allowed:
+            return MemoryPlan(recompute=True, at_once=1)
     given = "are allowed (memory)" if job.recipe.memory else "are free"
     to_disk = "" if isinstance(graph.x, FeaturesOnDisk) else "keep the features on disk (Graph takes a memory map), "
     raise NlgnnError(
-        f"training {type(job.example).__name__} on graph {graph.name!r} would take about {show_size(lean)}, but "
-        f"{show_size(allowed)} {given}.",
+        f"training {type(job.example).__name__} on graph {graph.name!r} would take about "
+        f"{show_size(resident + needed)}, but {show_size(allowed)} {given}.",
         f"To need less, {to_disk}take fewer hidden channels or heads, or another model; or allow more.",
     )
 
@@ -162,9 +167,12 @@ def resident_bytes() -> int:
 
 
 def free_bytes() -> int | None:
-    """What processes may still take without swapping; None where the system does not say."""
+    """What processes may still take without swapping, and within their container; None where nobody says."""
+    free = []
     with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return None
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    with contextlib.suppress(OSError, ValueError):  # "max" is no number: no limit
+        limit, taken = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text()) for name in ("max", "current"))
+        free.append(limit - taken)
+    return min(free, default=None)

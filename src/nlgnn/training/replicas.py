@@ -82,7 +82,7 @@ class Stack:
             stacked = torch.stack([parameter.detach() for parameter in own])
             for parameter, view in zip(own, stacked, strict=True):
                 parameter.data = view
-            self.parameters[f"model.{name}"] = stacked.requires_grad_()
+            self.parameters[f"model.{name}"] = stacked.requires_grad_(own[0].requires_grad)
         self.generators = [generator_from(replica.random_state, device) for replica in replicas]
         self.dropouts = self._connect_dropouts()
         self.numbers = torch.arange(len(replicas), device=device)
@@ -128,7 +128,8 @@ class Stack:
             return self._vectorised(self.parameters, self.numbers, self.train)[0]
 
     def step(self, losses: Tensor, unfinished: Sequence[bool]) -> None:
-        gradients = torch.autograd.grad(losses.sum(), list(self.parameters.values()), allow_unused=True)
+        trained = [parameter for parameter in self.parameters.values() if parameter.requires_grad]
+        gradients = torch.autograd.grad(losses.sum(), trained, allow_unused=True)
         rows = zip(*([None] * len(losses) if g is None else g.unbind() for g in gradients), strict=True)
         for replica, of_replica, goes_on in zip(self.replicas, rows, unfinished, strict=True):
             if goes_on:

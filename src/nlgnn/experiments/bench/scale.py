@@ -75,9 +75,11 @@ def work(job: Job) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, threads_in_use(LARGE_GRAPH_THREADS):
         graph = large_graph(job, Path(folder))
         made = peak_memory()
-        with reused_memory(enabled=True):  # as fit does
-            both = nlgcn_beside_gcn(Problem.of(graph), job.epochs, np.inf) if job.system == BOTH else None
-        result = both or train(job, graph)
+        if job.system == BOTH:
+            with reused_memory(enabled=True):  # as fit does
+                result = nlgcn_beside_gcn(Problem.of(graph), job.epochs, np.inf)
+        else:
+            result = train(job, graph)
         return {
             **result,
             "nodes": job.nodes,
@@ -109,10 +111,14 @@ def train(job: Job, graph: Graph) -> dict[str, Any]:
     def factory() -> nn.Module:
         return stamped(SYSTEMS[job.system](graph.num_features, HIDDEN, graph.num_classes), stamps)
 
-    recipe = Recipe(features="none", epochs=WARM_UP + job.epochs, stopping="never", threads=LARGE_GRAPH_THREADS)
+    recipe = Recipe(
+        features="none", epochs=WARM_UP + job.epochs, stopping="never", threads=LARGE_GRAPH_THREADS, device="cpu"
+    )
     fit(factory, graph, make_splits(graph, "random-60", 1), recipe, progress=False)
     # The last ones, since the estimate of memory makes a few steps first. Without dropout, the forward that evaluates
     # an epoch serves the next one, so that there is one more than epochs.
+    if len(stamps) <= recipe.epochs:
+        raise NlgnnError(f"{len(stamps)} losses were computed in {recipe.epochs} epochs.", "Count epochs otherwise.")
     seconds = np.diff(stamps[-recipe.epochs - 1 :])[WARM_UP:].tolist()
     return {
         "system": job.system,

@@ -139,9 +139,11 @@ def search_settings(problem: Problem, epochs: int) -> list[Setting]:
 
 def check_search(problem: Problem, splits: Sequence[Split]) -> None:
     """Raise unless settings without dropout are trained together as they are alone."""
-    settings: list[Setting] = [
-        (lambda: NLMLP(*problem.widths).double(), _recipe(CHECKED_EPOCHS, lr)) for lr in GRID["lr"]
-    ]
+
+    def factory() -> nn.Module:  # one for all: settings of one shape are trained together
+        return NLMLP(*problem.widths).double()
+
+    settings: list[Setting] = [(factory, _recipe(CHECKED_EPOCHS, lr)) for lr in GRID["lr"]]
     at_once = fit_settings(settings, problem.graph, splits, progress=False)
     for runs, (factory, recipe) in zip(at_once, settings, strict=True):
         for run, single in zip(runs, fit(factory, problem.graph, splits, alone(recipe), progress=False), strict=True):
@@ -155,4 +157,5 @@ def alone(recipe: Recipe) -> Recipe:
 
 def _recipe(epochs: int, lr: float = LR, weight_decay: float = WEIGHT_DECAY) -> Recipe:
     # Features are scaled before, once.
-    return Recipe(features="none", epochs=epochs, stopping="never", lr=lr, weight_decay=weight_decay, threads=THREADS)
+    options = {"lr": lr, "weight_decay": weight_decay, "threads": THREADS, "device": "cpu"}
+    return Recipe(features="none", epochs=epochs, stopping="never", **options)
