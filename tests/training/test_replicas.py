@@ -290,7 +290,7 @@ def test_no_settings() -> None:
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_frozen_parameters_stay_as_they_are(replicas: int) -> None:
     def factory() -> nn.Module:
-        model = NLMLP(4, 5, 2)
+        model = NLMLP(4, 5, 3)
         model.local.requires_grad_(False)
         return model
 
