@@ -20,11 +20,9 @@ def product(x: Float[Tensor, "n d"], weight: Float[Tensor, "d f"]) -> Float[Tens
     return narrow_product(x, weight) if weight.shape[1] < NARROW and len(x) >= FEW_ROWS else x @ weight
 
 
-def narrow_product(
-    x: Float[Tensor, "n d"], weight: Float[Tensor, "d f"], bias: Float[Tensor, " f"] | None = None
-) -> Float[Tensor, "n f"]:
-    """`x @ weight + bias`. The result lies in memory as `[f, n]`, as `cross_entropy` likes it."""
-    result: Tensor = _NarrowProduct.apply(x, weight, bias)
+def narrow_product(x: Float[Tensor, "n d"], weight: Float[Tensor, "d f"]) -> Float[Tensor, "n f"]:
+    """`x @ weight`. The result lies in memory as `[f, n]`."""
+    result: Tensor = _NarrowProduct.apply(x, weight)
     return result
 
 
@@ -40,21 +38,20 @@ def cross_entropy(
 
 class _NarrowProduct(Kernel):
     @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:  # for replicas with one more axis in front
-        result = weight.mT @ x.mT
-        return (result if bias is None else result.add_(bias.unsqueeze(-1))).mT
+    def forward(x: Tensor, weight: Tensor) -> Tensor:  # for replicas with one more axis in front
+        return (weight.mT @ x.mT).mT
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor | None], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs[:2])
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor]:
         x, weight = ctx.saved_tensors
         to_x = gradient @ weight.mT if ctx.needs_input_grad[0] else None
-        return to_x, (gradient.mT @ x).mT, gradient.sum(-2) if ctx.needs_input_grad[2] else None
+        return to_x, (gradient.mT @ x).mT
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], *tensors: Tensor | None) -> tuple[Tensor, int]:
+    def vmap(info: Any, in_dims: tuple[Any, ...], *tensors: Tensor) -> tuple[Tensor, int]:
         result: Tensor = _NarrowProduct.apply(*in_front(info, in_dims, tensors))
         return result, 0

@@ -25,7 +25,7 @@ def in_front(info: Any, in_dims: tuple[Any, ...], tensors: tuple[Any, ...]) -> l
     """For a vmap rule: the axis of replicas first in every tensor, also in those that all replicas share."""
     moved: list[Any] = []
     for tensor, dim in zip(tensors, in_dims, strict=True):
-        if tensor is None:
+        if tensor is None:  # an argument that is left out
             moved.append(None)
         else:
             moved.append(tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0))
