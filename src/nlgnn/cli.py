@@ -116,9 +116,9 @@ def bench(
         results = experiment.read_results(known, folder)
         if rows := goal_rows(known, results):
             console.print(bench_table(rows, CAPTION))
-        if results:
+        if results and not table_only:
             write_page(known, results, folder)
-        if trainings := scaling_rows(results):
+        if (trainings := scaling_rows(results)) and not table_only:
             save_chart(scaling_chart(trainings, exponents(trainings)), folder / "scaling.svg")
     if failed or not results:
         raise NlgnnError(
