@@ -153,7 +153,8 @@ factory, recipe = configure(model, graph, "paper", hidden=48, dropout=0.0, epoch
 
 def estimating(job, graph):
     global estimate
-    estimate = memory.resident_bytes() + memory.step_bytes(job, graph, recompute)
+    estimate = memory.step_bytes(job, graph, recompute)
+    estimate += memory.resident_bytes()
     return memory.MemoryPlan(recompute, 1)
 
 sys.modules["nlgnn.training.fit"].memory_plan = estimating

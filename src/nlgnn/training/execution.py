@@ -58,24 +58,24 @@ def limited_threads(threads: int | Literal["auto"], graph: Graph) -> Iterator[No
 
 
 @contextlib.contextmanager
-def reused_memory(enabled: bool) -> Iterator[None]:
-    """Let freed arrays be used again instead of going back to the system and being asked for in the next step.
+def allocation(frugal: bool) -> Iterator[None]:
+    """Whether freed arrays go back to the system at once, or are kept for the next step, which is faster.
 
-    glibc gives back every array above 32 MiB; getting its pages again took eight times as long as filling them. What is
-    kept is fragmented in time, so that this is not for trainings that are short of memory. Elsewhere nothing changes.
+    By itself glibc gives back arrays above 32 MiB, and getting the pages of such an array again took eight times as
+    long as filling it; smaller ones it keeps, in a heap that fragments to twice its size. Elsewhere nothing changes.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if enabled and sys.platform == "linux" else None
-    if mallopt is None:
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if libc is None or not hasattr(libc, "mallopt"):
         yield
         return
-    mallopt(M_MMAP_THRESHOLD, 2**30)
-    mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+    libc.mallopt(M_MMAP_THRESHOLD, 2**20 if frugal else 2**30)
+    libc.mallopt(M_TRIM_THRESHOLD, 2**21 if frugal else 2**31 - 1)
     try:
         yield
-    finally:
-        mallopt(M_MMAP_THRESHOLD, 32 * 2**20)
-        mallopt(M_TRIM_THRESHOLD, 64 * 2**20)
-        ctypes.CDLL(None).malloc_trim(0)
+    finally:  # as glibc has it after some large arrays; what it had before cannot be asked
+        libc.mallopt(M_MMAP_THRESHOLD, 32 * 2**20)
+        libc.mallopt(M_TRIM_THRESHOLD, 64 * 2**20)
+        libc.malloc_trim(0)
 
 
 def model_like(factory: Callable[[], nn.Module]) -> nn.Module:

@@ -17,7 +17,7 @@ from nlgnn.errors import DataError, NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.nn.inputs import Inputs, prepare
-from nlgnn.training.execution import Interrupt, choose_device, limited_threads, model_like, reused_memory
+from nlgnn.training.execution import Interrupt, allocation, choose_device, limited_threads, model_like
 from nlgnn.training.jobs import Job, by_shape, models_at_once
 from nlgnn.training.loop import finish, pretrain, train_replicas
 from nlgnn.training.memory import MemoryPlan, memory_plan, set_recompute
@@ -159,7 +159,7 @@ class _Training:
             # Of all jobs, also of finished ones: whether a model is alone decides about the last digit of its figures.
             most = len(jobs) if plan.at_once is None else min(len(jobs), plan.at_once)
             at_once = models_at_once(model, self.inputs, most, recipe.replicas)
-            with reused_memory(enabled=not self.recompute and recipe.memory is None):
+            with allocation(frugal=self.recompute or recipe.memory is not None):
                 train_replicas(waiting, at_once, self.inputs, self.y, self._after_epoch, self._after_run)
 
     def _was_finished(self, job: Job, model: nn.Module) -> bool:

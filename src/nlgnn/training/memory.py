@@ -46,11 +46,12 @@ def memory_plan(job: Job, graph: Graph) -> MemoryPlan:
 
     To be asked once the inputs are prepared: what the process holds by then is measured, the rest estimated.
     """
-    allowed, resident = allowed_bytes(job.recipe.memory), resident_bytes()
+    allowed = allowed_bytes(job.recipe.memory)
     generous = GENEROUS_BYTES_A_NODE * graph.num_nodes + GENEROUS_BYTES_AN_EDGE * graph.edge_index.shape[1]
-    if allowed is None or (job.recipe.memory is None and resident + generous < allowed):
+    if allowed is None or (job.recipe.memory is None and resident_bytes() + generous < allowed):
         return MemoryPlan()
     needed = step_bytes(job, graph, recompute=False)
+    resident = resident_bytes()  # after the trial, which makes torch load what training needs
     if resident + needed <= allowed:
         return MemoryPlan(at_once=(allowed - resident) // max(1, needed))
     if any(hasattr(module, "recompute") for module in job.example.modules()):

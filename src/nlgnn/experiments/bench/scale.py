@@ -25,7 +25,7 @@ from nlgnn.experiments.bench.timing import quartiles, threads_in_use
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.nn import GCN, NLGAT, NLGCN, NLMLP
-from nlgnn.training.execution import reused_memory
+from nlgnn.training.execution import allocation
 from nlgnn.training.fit import fit
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replicas import cross_entropy_of
@@ -76,7 +76,7 @@ def work(job: Job) -> dict[str, Any]:
         graph = large_graph(job, Path(folder))
         made = peak_memory()
         if job.system == BOTH:
-            with reused_memory(enabled=True):  # as fit does
+            with allocation(frugal=False):  # as fit does
                 result = nlgcn_beside_gcn(Problem.of(graph), job.epochs, np.inf)
         else:
             result = train(job, graph)
