@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, random_split
-from nlgnn.nn.inputs import Inputs, prepare, prepare_plain, undirected_edges
+from nlgnn.nn.inputs import Inputs, move, prepare, prepare_plain, undirected_edges
 from nlgnn.training.fit import fit
 from nlgnn.training.metrics import measure_all
 from nlgnn.training.options import model_options
@@ -96,8 +96,8 @@ def split_of(graph: Graph) -> Split:
     return random_split(graph.y, "random-60", 0)
 
 
-def inputs_of(model: nn.Module, graph: Graph) -> Inputs:
-    return prepare(model, graph).to(dtype=torch.float64)
+def inputs_of(model: nn.Module, graph: Graph) -> tuple[Any, ...]:
+    return prepare(model.double(), graph)
 
 
 def logits(model: nn.Module, graph: Graph) -> Tensor:
@@ -237,7 +237,7 @@ def check_edge_index(case: Case) -> None:
     model = case.model(graph)
     if not isinstance(model.prepare(graph), Inputs):  # type: ignore[operator]
         pytest.skip(f"{case.system} takes more than features and edges")
-    plain = prepare_plain(graph).to(dtype=torch.float64)
+    plain = move(prepare_plain(graph), dtype=torch.float64)
     assert plain.edge_index.equal(undirected_edges(graph))
     assert_close(evaluate(model, plain), logits(model, graph))
 

@@ -13,6 +13,7 @@ from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.homophily import reconnected_homophily
 from nlgnn.nn.aggregation import NonLocalAggregation
+from nlgnn.nn.inputs import prepare
 from nlgnn.nn.nonlocal_ import NonLocal
 
 __all__ = ["SortedSequence", "kernel_sizes", "reconnected_homophily", "sorted_sequence"]
@@ -36,7 +37,7 @@ def sorted_sequence(model: NonLocal, graph: Graph) -> SortedSequence:
     model.eval()
     with torch.no_grad():
         parameter = next(model.parameters())
-        z: Tensor = model.local(*model.prepare(graph).to(parameter.device, parameter.dtype))
+        z: Tensor = model.local(*prepare(model, graph, parameter.device))
         scores, order = (values.cpu().numpy() for values in aggregation.sort_order(z))
     model.train(was_training)
     return SortedSequence(order, scores[order], graph.y[order])

@@ -11,7 +11,7 @@ from torch_geometric.nn import GCNConv
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn import GAT, GCN, MLP, reference
-from nlgnn.nn.inputs import Inputs, prepare_plain
+from nlgnn.nn.inputs import Inputs, move, prepare_plain
 from nlgnn.nn.layers import PART_WIDTH, normalised_adjacency
 from nlgnn.nn.sparse import Operator
 
@@ -80,7 +80,7 @@ def test_prepared_inputs_equal_edge_index(model_class, as_stored):
     graph = Graph(as_stored(x), directed, np.array([0, 1, 0, 1, 0]))
     both_directions = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
     model = randomise(model_class(3, 4, 2))
-    prepared = model.prepare(graph).to(torch.float64)
+    prepared = move(model.prepare(graph), torch.float64)
     assert isinstance(prepared.x, Operator) == (as_stored is sparse.csr_array)
     dense = torch.tensor(x, dtype=torch.float32).double()  # a Graph holds float32
     assert_same(model(*prepared), model(dense, both_directions), list(model.parameters()))
@@ -88,10 +88,10 @@ def test_prepared_inputs_equal_edge_index(model_class, as_stored):
 
 def test_plain_inputs_keep_whole_node_numbers():
     graph = Graph(sparse.csr_array(np.eye(3)), np.array([[0, 1], [1, 2]]), np.zeros(3, int))
-    inputs = prepare_plain(graph).to(torch.float64)
+    inputs = move(prepare_plain(graph), torch.float64)
     assert inputs.x.dtype == torch.float64
     assert sorted(map(tuple, inputs.edge_index.t().tolist())) == [(0, 1), (1, 0), (1, 2), (2, 1)]
-    assert Inputs(inputs.x, None).to(torch.float32).edge_index is None
+    assert move(Inputs(inputs.x, None), torch.float32).edge_index is None
 
 
 def test_gcn_without_edges_is_an_mlp():

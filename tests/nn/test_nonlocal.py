@@ -100,7 +100,7 @@ def test_zero_embeddings_give_equal_logits_inside():
 
 def test_graphs_in_a_batch_stay_apart():
     model, x, batch = randomise(NLMLP(3, 4, 2)), noise(7, 3), torch.tensor([1, 0, 0, 1, 0, 0, 1])
-    together = model(x, None, batch)
+    together = model(x, None, batch=batch)
     for graph in (0, 1):
         torch.testing.assert_close(together[batch == graph], model(x[batch == graph]))
 

@@ -17,6 +17,8 @@ def test_the_defaults() -> None:
         "epochs": 1000,
         "lr": 0.01,
         "weight_decay": 5e-4,
+        "lr_factor": 1.0,
+        "lr_patience": 50,
         "pretrain_epochs": 0,
         "stopping": "patience",
         "window": 100,

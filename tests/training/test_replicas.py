@@ -87,8 +87,9 @@ def assert_replicas_equal_models_alone(
     assert sizes == []
     factory, of_setting = with_replicas(one, 4)
     assert_close_runs(fit(factory, graph, splits, of_setting, progress=False), alone)
-    assert sizes == [len(splits)]
-    assert all(run.epochs == 5 for run in alone)
+    phases = 2 if of_setting.pretrain_epochs else 1
+    assert sizes == [len(splits)] * phases
+    assert all(run.epochs == of_setting.pretrain_epochs + 5 for run in alone)
     assert alone[0].curves["val_loss"][-1] != alone[0].curves["val_loss"][0]
 
 
@@ -206,7 +207,7 @@ def trained_together(recipes: list[Recipe]) -> list[Run]:
     """A run a recipe, all on the first split."""
     factory, runs = nlmlp(dropout=0.3), [Run(index, index, "random-60", 0) for index in range(len(recipes))]
     nodes = tuple(torch.from_numpy(getattr(SPLITS[0], part).nonzero()[0]) for part in ("train", "val", "test"))
-    inputs, y = prepare(factory(), GRAPH).to(dtype=torch.float64), torch.from_numpy(GRAPH.y)
+    inputs, y = prepare(factory().double(), GRAPH), torch.from_numpy(GRAPH.y)
     train_replicas(
         [
             lambda run=run, own=own: Replica.new(run, own, factory, nodes)

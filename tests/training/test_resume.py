@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -193,23 +194,32 @@ def test_interrupted_without_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("checkpoint_every_epoch")
-def test_pretraining_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("interrupted_after", [2, 4, 5])
+def test_phases(interrupted_after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Pretrained(Linear):
         def pretrain_loss(self, output: torch.Tensor, y: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
             steps.append(1)
             return output.square().sum()
 
+        def after_pretraining(self, inputs: tuple[Any, ...], y: torch.Tensor, nodes: torch.Tensor) -> None:
+            initialised.append(1)
+            next(self.parameters()).data.mul_(1.5)
+
     steps: list[int] = []
+    initialised: list[int] = []
     settings = recipe(pretrain_epochs=4)
     whole = fit(Pretrained, GRAPH, splits_of(GRAPH), settings, progress=False)
     folder = RunFolder.create(tmp_path / "run", {})
     with monkeypatch.context() as patch:
-        signal_at(3, signal.SIGINT, patch)
+        signal_at(interrupted_after, signal.SIGINT, patch)
         with pytest.raises(KeyboardInterrupt):
             fit(Pretrained, GRAPH, splits_of(GRAPH), settings, folder=folder, progress=False)
     steps.clear()
+    initialised.clear()
     resumed = fit(Pretrained, GRAPH, splits_of(GRAPH), settings, folder=RunFolder.open(folder.path), progress=False)
-    assert steps == []
+    runs = len(splits_of(GRAPH))
+    assert len(steps) == 4 * runs - min(4, interrupted_after)  # the first run's are not repeated
+    assert len(initialised) == runs - (interrupted_after > 4)
     assert_same_runs(resumed, whole)
 
 

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from nlgnn.errors import OptionError
 from nlgnn.nn.checks import check_rate, check_width
 from nlgnn.nn.dropout import Dropout
+from nlgnn.nn.model import reset
 from nlgnn.nn.sequence import RowConv, convolve_along_order, is_plain, stable_order
 
 
@@ -137,15 +138,6 @@ def convolutions(channels: int, kernel_size: int, num_convs: int, dropout: float
     for _ in range(num_convs):
         layers += [RowConv(channels, channels, kernel_size), nn.ReLU(), Dropout(dropout)]
     return nn.Sequential(*layers[:-2])
-
-
-def reset(module: nn.Module) -> None:
-    """Draw a module's parameters anew, and those of the modules in it where it cannot do so itself."""
-    if callable(draw := getattr(module, "reset_parameters", None)):
-        draw()
-    else:
-        for child in module.children():
-            reset(child)
 
 
 @lru_cache(maxsize=8)

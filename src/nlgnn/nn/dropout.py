@@ -1,10 +1,11 @@
-"""Dropout that gives each of several models trained at once the mask that it would draw alone."""
+"""What is random in training. Each of several models trained at once draws what it would draw alone."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import torch
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from nlgnn.nn.kernel import Kernel
@@ -17,22 +18,34 @@ class Stream(NamedTuple):
     generator: torch.Generator | None  # None = torch's own
 
 
-class Dropout(nn.Dropout):
-    """Inverted dropout.
+class RandomModule(nn.Module):
+    """Draws random numbers in training.
 
     Under `torch.func.vmap`, one module stands for several replicas: whoever calls it says in `streams` what each of
-    them draws with, since torch's own dropout has one rate and one source of random numbers for all.
+    them draws with, since torch has one source of random numbers, and one rate of dropout, for all.
     """
 
     streams: list[Stream] | None = None
-    replica: Tensor | None = None  # any tensor that differs between replicas, for torch.func to know that masks do too
+    replica: Tensor | None = None  # any tensor that differs between replicas, for torch.func to know that draws do too
+
+    @property
+    def is_random(self) -> bool:
+        return True
+
+
+class Dropout(RandomModule, nn.Dropout):
+    """Inverted dropout."""
+
+    @property
+    def is_random(self) -> bool:
+        return self.p > 0
 
     def forward(self, input: Tensor) -> Tensor:
-        if not self.training or self.p == 0:
+        if not self.training or not self.is_random:
             return input
         if self.streams is None:
             return input * self.mask(input)
-        dropped: Tensor = _Masked.apply(input, self.replica, _Mask(self.mask(input)))
+        dropped: Tensor = _Masked.apply(input, self.replica, _Hidden(self.mask(input)))
         return dropped
 
     def mask(self, like: Tensor) -> Tensor:
@@ -57,8 +70,33 @@ def draw_masks(streams: list[Stream], like: Tensor) -> Tensor:
     return masks.view(len(streams), *like.shape)
 
 
-class _Mask:
-    """Hides the mask from torch.func, which would take it for one that all replicas share."""
+class RandomSubset(RandomModule):
+    """So many numbers below another one, without replacement, drawn anew on every call; all where there are no more."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, below: int, like: Tensor) -> Int[Tensor, " k"]:
+        """Args:
+        below: the first number that is not drawn.
+        like: a tensor on the device that the numbers are wanted on.
+        """
+        if below <= self.size:
+            return torch.arange(below, device=like.device)
+        generators = [None] if self.streams is None else [stream.generator for stream in self.streams]
+        drawn = torch.stack([self._draw(below, like, generator) for generator in generators])
+        if self.streams is None:
+            return drawn[0]
+        numbers: Tensor = _PerReplica.apply(self.replica, _Hidden(drawn))
+        return numbers
+
+    def _draw(self, below: int, like: Tensor, generator: torch.Generator | None) -> Int[Tensor, " k"]:
+        return torch.randperm(below, generator=generator, device=like.device)[: self.size]
+
+
+class _Hidden:
+    """Hides a draw from torch.func, which would take it for one that all replicas share."""
 
     def __init__(self, values: Tensor) -> None:
         self.values = values
@@ -66,11 +104,11 @@ class _Mask:
 
 class _Masked(Kernel):
     @staticmethod
-    def forward(input: Tensor, replica: Tensor | None, mask: _Mask) -> Tensor:
+    def forward(input: Tensor, replica: Tensor | None, mask: _Hidden) -> Tensor:
         return input * mask.values
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor | None, _Mask], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor | None, _Hidden], output: Tensor) -> None:
         ctx.mask = inputs[2]
 
     @staticmethod
@@ -79,7 +117,27 @@ class _Masked(Kernel):
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[int | None, int, None], input: Tensor, replica: Tensor, mask: _Mask
+        info: Any, in_dims: tuple[int | None, int, None], input: Tensor, replica: Tensor, mask: _Hidden
     ) -> tuple[Tensor, int]:
         input = input if in_dims[0] is None else input.movedim(in_dims[0], 0)
         return _Masked.apply(input, None, mask), 0
+
+
+class _PerReplica(Kernel):
+    """Tells torch.func that a hidden draw has an axis of replicas in front."""
+
+    @staticmethod
+    def forward(replica: Tensor, drawn: _Hidden) -> Tensor:
+        return drawn.values
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, _Hidden], output: Tensor) -> None:
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None]:
+        return None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int, None], replica: Tensor, drawn: _Hidden) -> tuple[Tensor, int]:
+        return drawn.values, 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +18,20 @@ from nlgnn.nn.streamed import StreamedFeatures
 
 Features = Float[Tensor, "n d"] | Operator | StreamedFeatures
 Edges = Int[Tensor, "2 m"] | Operator | None
+Prepared = TypeVar("Prepared", bound=tuple[Any, ...])
+
+
+def move(prepared: Prepared, *args: Any, **kwargs: Any) -> Prepared:
+    """Every part of what a model has prepared, moved as by `Tensor.to`: to a device, a floating-point type, or both."""
+    return type(prepared)(*(_moved(part, *args, **kwargs) for part in prepared))
+
+
+def _moved(part: Any, *args: Any, **kwargs: Any) -> Any:
+    if part is None:
+        return None
+    if isinstance(part, Tensor) and not part.is_floating_point():  # numbers of nodes never change their type
+        return part.to(torch.empty(0, device=part.device).to(*args, **kwargs).device)
+    return part.to(*args, **kwargs)
 
 
 class Inputs(NamedTuple):
@@ -25,12 +39,6 @@ class Inputs(NamedTuple):
 
     x: Tensor | Operator | StreamedFeatures
     edge_index: Tensor | Operator | None
-
-    def to(self, *args: Any, **kwargs: Any) -> Inputs:
-        x, edges = self.x.to(*args, **kwargs), self.edge_index
-        if isinstance(edges, Tensor):  # node numbers change their device, never their type
-            return Inputs(x, edges.to(x.device))
-        return Inputs(x, None if edges is None else edges.to(*args, **kwargs))
 
 
 def features(graph: Graph) -> Tensor | Operator | StreamedFeatures:
@@ -54,11 +62,11 @@ def prepare_plain(graph: Graph) -> Inputs:
     return Inputs(_tensor(graph.dense_features()), undirected_edges(graph))
 
 
-def prepare(model: nn.Module, graph: Graph) -> Inputs:
+def prepare(model: nn.Module, graph: Graph, device: torch.device | None = None) -> tuple[Any, ...]:
     """What the model's forward takes, in its type; models that do not say get dense features and `edge_index`."""
-    prepared: Inputs = getattr(model, "prepare", prepare_plain)(graph)
+    prepared: tuple[Any, ...] = getattr(model, "prepare", prepare_plain)(graph)
     dtype = next((parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()), torch.float32)
-    return prepared.to(dtype)
+    return move(prepared, device, dtype)
 
 
 def with_self_loops(edges: Int[Tensor, "2 m"], num_nodes: int) -> Int[Tensor, "2 k"]:

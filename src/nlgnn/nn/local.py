@@ -43,16 +43,16 @@ from nlgnn.nn.layers import (
     times,
     with_diagonal,
 )
+from nlgnn.nn.model import Model, drop_features
 from nlgnn.nn.sparse import Operator
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "elu": F.elu}
 Project = Callable[[int], Tensor]  # from the number of a part to its columns of x W
 
 
-class LocalModel(nn.Module, ABC):
+class LocalModel(Model, ABC):
     """A stack of layers; subclasses say which, and which operator these layers propagate with."""
 
-    stackable = True  # torch.func.vmap may train several at once
     recompute: bool = False  # whether parts of hidden layers are computed again for their gradients, not kept
 
     def __init__(
@@ -70,15 +70,6 @@ class LocalModel(nn.Module, ABC):
             raise OptionError(f"activation={activation!r} is unknown.", "Choose relu or elu.")
         self.activation = ACTIVATIONS[activation]
 
-    def reset_parameters(self) -> None:
-        for layer in self.layers:
-            layer.reset_parameters()  # type: ignore[operator]
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether training and evaluation compute the same."""
-        return all(module.p == 0 for module in self.modules() if isinstance(module, nn.Dropout))
-
     @abstractmethod
     def operator(self, edges: Edges, num_nodes: int) -> Operator | None:
         """The prepared form of `edge_index`; prepared ones pass through."""
@@ -93,9 +84,7 @@ class LocalModel(nn.Module, ABC):
 
     def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
         operator = self.operator(edge_index, x.shape[0])
-        if self.training and self.input_dropout.p > 0:
-            x = self.input_dropout(x) if isinstance(x, Tensor) else x.dropout(self.input_dropout)
-        return self.embed(x, operator)
+        return self.embed(drop_features(x, self.input_dropout), operator)
 
     def embed(self, x: Features, operator: Operator | None) -> Float[Tensor, "n f"]:
         """Part after part of a layer, each at once multiplied by its rows of the next weight: a sum of narrow products.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -11,12 +12,13 @@ from torch import Tensor, nn
 
 from nlgnn.errors import OptionError, nearest
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.aggregation import NonLocalAggregation, reset
+from nlgnn.nn.aggregation import NonLocalAggregation
 from nlgnn.nn.attention import GlobalAttention
 from nlgnn.nn.checks import check_width
 from nlgnn.nn.dense import cross_entropy
-from nlgnn.nn.inputs import Inputs, prepare_plain
+from nlgnn.nn.inputs import prepare_plain
 from nlgnn.nn.local import GAT, GCN, MLP
+from nlgnn.nn.model import reset
 from nlgnn.nn.sequence import is_plain
 
 
@@ -31,7 +33,8 @@ class NonLocal(nn.Module):
     """Makes any node embedding non-local: embed, aggregate over all nodes, classify from both.
 
     Args:
-        local: any module with `forward(x, edge_index)` that gives `[n, embedding_channels]`.
+        local: any module with `forward(x, edge_index)`, or whatever else its `prepare` gives, whose result is
+            `[n, embedding_channels]`.
         embedding_channels: width of what `local` gives.
         out_channels: classes.
         kernel_size: positions that one convolution sees, an odd number. 1 mixes no nodes: a control.
@@ -133,14 +136,20 @@ class NonLocal(nn.Module):
             and all(module.p == 0 for module in self.aggregation.modules() if isinstance(module, nn.Dropout))
         )
 
-    def prepare(self, graph: Graph) -> Inputs:
-        prepared: Inputs = getattr(self.local, "prepare", prepare_plain)(graph)
+    def decay_groups(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+        """What the local model does not want decayed is not; all else is."""
+        spared: list[nn.Parameter] = self.local.decay_groups()[1] if hasattr(self.local, "decay_groups") else []  # type: ignore[operator]
+        numbers = {id(parameter) for parameter in spared}
+        return [parameter for parameter in self.parameters() if id(parameter) not in numbers], spared
+
+    def prepare(self, graph: Graph) -> tuple[Any, ...]:
+        prepared: tuple[Any, ...] = getattr(self.local, "prepare", prepare_plain)(graph)
         return prepared
 
     def forward(
-        self, x: Any, edge_index: Any = None, batch: Int[Tensor, " n"] | None = None
+        self, x: Any, edge_index: Any = None, *further: Any, batch: Int[Tensor, " n"] | None = None
     ) -> Float[Tensor, "n c"] | NonLocalOutput:
-        z: Tensor = self.local(x, edge_index)
+        z: Tensor = self.local(x, edge_index, *further)
         if z.shape[-1] != self.embedding_channels:
             raise OptionError(
                 f"embedding_channels={self.embedding_channels}, but the local model gives {z.shape[-1]}.",
@@ -171,6 +180,14 @@ class NonLocalOf(NonLocal):
     """
 
     local_class: ClassVar[type[nn.Module]]
+
+    @staticmethod
+    @cache
+    def around(local_class: type[nn.Module]) -> type[NonLocalOf]:
+        """The non-local version of a model that is built from widths and options."""
+        name = f"NonLocal{local_class.__name__}"
+        words = f"NonLocal around {local_class.__name__}. {NonLocalOf.__doc__}"
+        return type(name, (NonLocalOf,), {"local_class": local_class, "__doc__": words, "__module__": __name__})
 
     def __init__(
         self,

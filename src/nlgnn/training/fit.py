@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,10 +17,10 @@ from torch import Tensor, nn
 from nlgnn.errors import DataError, NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
-from nlgnn.nn.inputs import Inputs, prepare
+from nlgnn.nn.inputs import prepare
 from nlgnn.training.execution import Interrupt, allocation, choose_device, limited_threads, model_like
 from nlgnn.training.jobs import Job, by_shape, models_at_once
-from nlgnn.training.loop import finish, pretrain, train_replicas
+from nlgnn.training.loop import finish, train_replicas
 from nlgnn.training.memory import MemoryPlan, memory_plan, set_recompute
 from nlgnn.training.metrics import check_metric
 from nlgnn.training.progress import TrainingProgress
@@ -117,7 +118,7 @@ def _fit(
         for (factory, recipe), example, of_setting in zip(settings, examples, runs, strict=True)
         for run, split in zip(of_setting, splits, strict=True)
     ]
-    epochs = max(recipe.epochs for _, recipe in settings)
+    epochs = max(recipe.pretrain_epochs + recipe.epochs for _, recipe in settings)
     with (
         torch.random.fork_rng(),  # training sets the random numbers that it draws from
         Interrupt() as interrupt,
@@ -135,7 +136,7 @@ def _fit(
 class _Training:
     """The jobs of one shape: from the graph to filled-in runs, with what happens after each epoch and each run."""
 
-    inputs: Inputs
+    inputs: tuple[Any, ...]
     y: Tensor
     recompute: bool
 
@@ -149,7 +150,7 @@ class _Training:
         device = choose_device(recipe.device)
         with limited_threads(recipe.threads, self.graph):
             scaled = self.graph.scale_features(recipe.features)
-            self.inputs = prepare(model, scaled).to(device)
+            self.inputs = prepare(model, scaled, device)
             self.y = torch.tensor(self.graph.y, device=device)  # a copy: columns of tables are read-only
             waiting = [partial(self._start, job) for job in jobs if not self._was_finished(job, model)]
             if not waiting:
@@ -180,15 +181,15 @@ class _Training:
         set_recompute(replica.model, self.recompute)
         if saved := self.interrupted.pop(job.run.index, None):
             replica.restore(saved)
-        elif job.recipe.pretrain_epochs:
-            pretrain(replica, self.inputs, self.y)
+            if replica.epoch == job.recipe.pretrain_epochs:  # checkpoints are of the end of an epoch
+                replica.end_pretraining(self.inputs, self.y)
         return replica
 
     def _after_epoch(self, replicas: Sequence[Replica], together: Alone | Stack) -> None:
         running = [replica for replica in replicas if replica.run.epochs == 0 and replica.run.failure is None]
         if running:
             losses = [replica.curves["val_loss"][-1] for replica in running]
-            best = [replica.curves["val_metric"][replica.best_epoch - 1] for replica in running]
+            best = [replica.curves["val_metric"][replica.course.best_epoch - 1] for replica in running]
             self.bar.update([replica.epoch for replica in running], fmean(losses), fmean(best))
         due = time.monotonic() - self.saved_at > CHECKPOINT_SECONDS
         if self.folder and (due or self.interrupt.requested):
@@ -223,7 +224,7 @@ def predict(
     device, model = choose_device(recipe.device), model_like(factory)
     probabilities = []
     with limited_threads(recipe.threads, graph):
-        inputs = prepare(model, graph.scale_features(recipe.features)).to(device)
+        inputs = prepare(model, graph.scale_features(recipe.features), device)
         model = model.to(device)
         for run in runs:
             if run.failure is None:

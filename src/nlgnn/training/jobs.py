@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,6 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from nlgnn.graph.splits import Split
 from nlgnn.nn.dropout import Dropout
-from nlgnn.nn.inputs import Inputs
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import Run
 
@@ -54,9 +53,9 @@ def by_shape(jobs: Sequence[Job]) -> list[list[Job]]:
     return [list(group) for _, group in groupby(in_order, key=lambda job: job.shape)]
 
 
-def models_at_once(model: nn.Module, inputs: Inputs, jobs: int, wanted: int | Literal["auto"]) -> int:
+def models_at_once(model: nn.Module, inputs: tuple[Any, ...], jobs: int, wanted: int | Literal["auto"]) -> int:
     """As many as keep what they need in the cache; one, where the model does not say that it can be stacked."""
-    device = inputs.x.device
+    device = inputs[0].device
     if jobs < 2 or device.type not in ("cpu", "cuda") or not _can_be_stacked(model):
         return 1
     if wanted == "auto":
@@ -74,7 +73,7 @@ def _can_be_stacked(model: nn.Module) -> bool:
     )
 
 
-def bytes_of_one(model: nn.Module, inputs: Inputs) -> int:
+def bytes_of_one(model: nn.Module, inputs: tuple[Any, ...]) -> int:
     """What one model needs in training: weights, gradients, two moments, and what forward keeps for backward."""
     own = {parameter.data_ptr(): parameter.nbytes for parameter in model.parameters()}
     kept: dict[int, int] = {}
@@ -85,5 +84,5 @@ def bytes_of_one(model: nn.Module, inputs: Inputs) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        model.to(inputs.x.device)(*inputs)
+        model.to(inputs[0].device)(*inputs)
     return 4 * sum(own.values()) + sum(kept.values()) + 1

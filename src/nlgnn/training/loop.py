@@ -6,14 +6,13 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from nlgnn.nn.inputs import Inputs
-from nlgnn.training.adam import Adam
-from nlgnn.training.execution import random_state
 from nlgnn.training.metrics import measure_all, validate
 from nlgnn.training.replica import Replica
 from nlgnn.training.replicas import Alone, Stack, logits_of
@@ -25,7 +24,7 @@ STOPPED_SHARE = 0.25
 def train_replicas(
     waiting: Iterable[Callable[[], Replica]],
     at_once: int,
-    inputs: Inputs,
+    inputs: tuple[Any, ...],
     y: Tensor,
     after_epoch: Callable[[Sequence[Replica], Alone | Stack], None],
     after_run: Callable[[Replica], None],
@@ -40,8 +39,13 @@ def train_replicas(
             else:
                 active.append(replica)
         if active:
-            with (Alone if at_once == 1 else Stack)(active, inputs, y) as together:
-                _train_until_some_stop(active, together, y, after_epoch, after_run)
+            # Those that are still pre-training go first: all in a stack have one loss.
+            group = [replica for replica in active if replica.is_pretraining] or active
+            with (Alone if at_once == 1 else Stack)(group, inputs, y) as together:
+                _train_until_some_stop(group, together, y, partial(after_epoch, active), after_run)
+            for replica in group:
+                if together.pretraining and not replica.is_pretraining and not replica.is_over:
+                    replica.end_pretraining(inputs, y)
         active = [replica for replica in active if not replica.is_over]
 
 
@@ -49,7 +53,7 @@ def _train_until_some_stop(
     replicas: Sequence[Replica],
     together: Alone | Stack,
     y: Tensor,
-    after_epoch: Callable[[Sequence[Replica], Alone | Stack], None],
+    after_epoch: Callable[[Alone | Stack], None],
     after_run: Callable[[Replica], None],
 ) -> None:
     deterministic = all(bool(getattr(replica.model, "deterministic", False)) for replica in replicas)
@@ -70,11 +74,12 @@ def _train_until_some_stop(
             if unfinished[number]:
                 _record(replica, *of_epoch)
                 replica.seconds += share
-        after_epoch(replicas, together)
+        after_epoch(together)
         for number, replica in enumerate(replicas):
-            if unfinished[number] and replica.is_over:
+            if unfinished[number] and (replica.is_over or replica.is_pretraining != together.pretraining):
                 unfinished[number] = False
-                after_run(replica)
+                if replica.is_over:
+                    after_run(replica)
 
 
 def _record(replica: Replica, train_loss: float, val_loss: float, val_metric: float) -> None:
@@ -87,30 +92,15 @@ def _record(replica: Replica, train_loss: float, val_loss: float, val_metric: fl
         )
 
 
-def finish(replica: Replica, inputs: Inputs, y: Tensor) -> None:
+def finish(replica: Replica, inputs: tuple[Any, ...], y: Tensor) -> None:
     """Fill in the run: its curves, its weights, and the figures of its chosen epoch, test figures once."""
     run = replica.run
     if run.failure is not None:
         return
-    run.epochs, run.chosen_epoch, run.seconds = replica.epoch, replica.best_epoch, replica.seconds
+    run.epochs, run.chosen_epoch, run.seconds = replica.epoch, replica.course.best_epoch, replica.seconds
     run.curves, run.state = replica.curves, {name: value.cpu() for name, value in replica.best_state.items()}
     replica.model.eval()
     with torch.no_grad():
         logits = logits_of(functional_call(replica.model, replica.best_state, tuple(inputs), tie_weights=False))
     run.val = measure_all(logits[replica.val], y[replica.val])
     run.test = measure_all(logits[replica.test], y[replica.test])
-
-
-def pretrain(replica: Replica, inputs: Inputs, y: Tensor) -> None:
-    """The first phase of systems that have one: their own loss, no evaluation, a fresh optimiser afterwards."""
-    model, parameters = replica.model, replica.adam.parameters
-    model.train()
-    for epoch in range(1, replica.recipe.pretrain_epochs + 1):
-        loss: Tensor = model.pretrain_loss(model(*inputs), y, replica.train)  # type: ignore[operator]
-        if not torch.isfinite(loss):
-            replica.run.failure = (
-                f"run {replica.run.index}: the pre-training loss became {loss.item()} in epoch {epoch}"
-            )
-            return
-        replica.adam.step(torch.autograd.grad(loss, parameters, allow_unused=True))
-    replica.adam, replica.random_state = Adam(model, replica.recipe), random_state(y.device)

@@ -12,8 +12,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from nlgnn.errors import OptionError, nearest
 from nlgnn.training.sizes import parse_size
 
-Stopping = Literal["window", "patience", "never"]
-Selection = Literal["first-best", "last-best", "lowest-loss"]
+Stopping = Literal["window", "patience", "patience-either", "never"]
+Selection = Literal["first-best", "last-best", "lowest-loss", "last-both"]
 Metric = Literal["accuracy", "macro-f1", "roc-auc"]
 
 
@@ -37,18 +37,26 @@ class Recipe(BaseModel):
     epochs: int = Field(1000, ge=1, description="Training epochs at most.")
     lr: float = Field(0.01, gt=0, description="Learning rate of Adam.")
     weight_decay: float = Field(5e-4, ge=0, description="L2 penalty, coupled as in Adam (not AdamW).")
-    pretrain_epochs: int = Field(0, ge=0, description="Epochs on the model's pre-training loss, for models with one.")
+    lr_factor: float = Field(
+        1.0, gt=0, le=1, description="What the learning rate is multiplied by when the validation loss stops falling."
+    )
+    lr_patience: int = Field(50, ge=1, description="Epochs without a lower validation loss that lr_factor waits for.")
+    pretrain_epochs: int = Field(
+        0, ge=0, description="Epochs on the model's pre-training loss before the others, for models with one."
+    )
     stopping: Stopping = Field(
         "patience",
         description="When to stop early. window: past half of the epochs, once the validation loss exceeds its mean "
-        "over the previous `window` epochs. patience: after `patience` epochs without a better epoch. never: not.",
+        "over the previous `window` epochs. patience: after `patience` epochs without a better epoch. "
+        "patience-either: after `patience` epochs in which neither metric nor loss of validation was as good as ever "
+        "before. never: not.",
     )
     window: int = Field(100, ge=1, description="Epochs that the window rule averages over.")
     patience: int = Field(200, ge=1, description="Epochs that the patience rule waits.")
     selection: Selection = Field(
         "first-best",
-        description="Which epoch is kept: the first or last one with the best validation metric, "
-        "or the one with the lowest validation loss.",
+        description="Which epoch is kept: the first or last one with the best validation metric, the one with the "
+        "lowest validation loss, or the last one whose metric and loss both were as good as ever before.",
     )
     metric: Metric = Field("accuracy", description="What selection compares.")
     seed: int = Field(0, ge=0, lt=2**32, description="Run r draws its weights and dropout from seed + r.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from nlgnn.training.adam import Adam
 from nlgnn.training.execution import random_state
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import Checkpoint, Run, load_weights
-from nlgnn.training.stopping import is_better, should_stop
+from nlgnn.training.stopping import Course
 
 
 @dataclass
@@ -27,8 +28,8 @@ class Replica:
     test: Tensor
     adam: Adam
     random_state: Tensor
+    course: Course
     curves: dict[str, list[float]] = field(default_factory=lambda: {"train_loss": [], "val_loss": [], "val_metric": []})
-    best_epoch: int = 0
     best_state: dict[str, Tensor] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -44,33 +45,46 @@ class Replica:
         train, val, test = nodes
         torch.manual_seed(run.seed)
         model = factory().to(train.device)
-        return cls(run, recipe, model, train, val, test, Adam(model, recipe), random_state(train.device))
+        adam, state = Adam(model, recipe), random_state(train.device)
+        return cls(run, recipe, model, train, val, test, adam, state, Course(recipe))
 
     @property
     def epoch(self) -> int:
-        return len(self.curves["val_loss"])
+        return self.course.epoch
+
+    @property
+    def is_pretraining(self) -> bool:
+        return self.course.is_pretraining
 
     @property
     def is_over(self) -> bool:
-        if self.run.failure is not None or self.epoch >= self.recipe.epochs:
-            return True
-        return self.epoch > 0 and should_stop(self.recipe, self.curves["val_loss"], self.best_epoch)
+        return self.run.failure is not None or self.course.is_over
 
     def record(self, train_loss: float, val_loss: float, val_metric: float) -> None:
         """Note an epoch, and copy the weights where it is the best so far."""
         for name, value in zip(self.curves, (train_loss, val_loss, val_metric), strict=True):
             self.curves[name].append(value)
-        best = self.best_epoch - 1
-        if self.best_epoch == 0 or is_better(
-            self.recipe, val_metric, val_loss, self.curves["val_metric"][best], self.curves["val_loss"][best]
-        ):
-            self.best_epoch = self.epoch
+        if self.course.note(val_loss, val_metric):
             self.best_state = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
+
+        self.adam.lr = self.course.lr
+
+    def end_pretraining(self, inputs: tuple[Any, ...], y: Tensor) -> None:
+        """Back to the best weights so far, what the model makes of its training labels, and a fresh optimiser."""
+        self.model.load_state_dict(self.best_state)
+        if hasattr(self.model, "after_pretraining"):
+            known = torch.full_like(y, -1)
+            known[self.train] = y[self.train]
+            self.model.eval()
+            with torch.no_grad():
+                self.model.after_pretraining(inputs, known, self.train)  # type: ignore[operator]
+        self.adam = Adam(self.model, self.recipe)
+        self.adam.lr = self.course.lr
 
     def checkpoint(self) -> Checkpoint:
         return Checkpoint(
             index=self.run.index,
-            best_epoch=self.best_epoch,
+            best_epoch=self.course.best_epoch,
             seconds=self.seconds,
             curves=self.curves,
             model=self.model.state_dict(),
@@ -82,6 +96,9 @@ class Replica:
     def restore(self, saved: Checkpoint) -> None:
         load_weights(self.model, saved.model, "the checkpoint")
         self.adam.load(saved.optimizer)
-        self.best_epoch, self.curves, self.seconds = saved.best_epoch, saved.curves, saved.seconds
+        self.curves, self.seconds = saved.curves, saved.seconds
+        for loss, metric in zip(self.curves["val_loss"], self.curves["val_metric"], strict=True):
+            self.course.note(loss, metric)
+        self.adam.lr = self.course.lr
         self.best_state = {name: value.to(self.train.device) for name, value in saved.best.items()}
         self.random_state = saved.random_state

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from nlgnn.nn.dense import cross_entropy
-from nlgnn.nn.dropout import Dropout, Stream
-from nlgnn.nn.inputs import Inputs
+from nlgnn.nn.dropout import Dropout, RandomModule, Stream
 from nlgnn.training.execution import generator_from, random_state, set_random_state
 from nlgnn.training.replica import Replica
 
@@ -26,23 +25,24 @@ Outcome = tuple[Tensor, Tensor]  # logits [replicas, n, c], training losses [rep
 class Objective(nn.Module):
     """A model and its training loss in one call, so that a loss may look at parameters too."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, pretraining: bool = False) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.loss_name = model, "pretrain_loss" if pretraining else "loss"
 
-    def forward(self, inputs: Inputs, y: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, inputs: tuple[Any, ...], y: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
         output = self.model(*inputs)
-        loss = getattr(self.model, "loss", cross_entropy_of)
+        loss = getattr(self.model, self.loss_name, cross_entropy_of)
         return logits_of(output), loss(output, y, nodes)
 
 
 class Alone:
     """One model, called as it is."""
 
-    def __init__(self, replicas: Sequence[Replica], inputs: Inputs, y: Tensor) -> None:
+    def __init__(self, replicas: Sequence[Replica], inputs: tuple[Any, ...], y: Tensor) -> None:
         (self.replica,) = replicas
         self.inputs, self.y = inputs, y
-        self.objective = Objective(self.replica.model)
+        self.pretraining = self.replica.is_pretraining
+        self.objective = Objective(self.replica.model, self.pretraining)
 
     def __enter__(self) -> Alone:
         set_random_state(self.replica.random_state, self.y.device)
@@ -72,10 +72,11 @@ class Stack:
     While they are in it, the parameters of the replicas' own modules are views of the stack.
     """
 
-    def __init__(self, replicas: Sequence[Replica], inputs: Inputs, y: Tensor) -> None:
+    def __init__(self, replicas: Sequence[Replica], inputs: tuple[Any, ...], y: Tensor) -> None:
         self.replicas, self.inputs, self.y = replicas, inputs, y
         device = y.device
-        self.objective = Objective(copy.deepcopy(replicas[0].model))
+        self.pretraining = replicas[0].is_pretraining  # all are, or none
+        self.objective = Objective(copy.deepcopy(replicas[0].model), self.pretraining)
         self.parameters: dict[str, Tensor] = {}
         for name, _ in replicas[0].model.named_parameters():
             own = [replica.model.get_parameter(name) for replica in replicas]
@@ -84,18 +85,19 @@ class Stack:
                 parameter.data = view
             self.parameters[f"model.{name}"] = stacked.requires_grad_(own[0].requires_grad)
         self.generators = [generator_from(replica.random_state, device) for replica in replicas]
-        self.dropouts = self._connect_dropouts()
+        self.random_modules = self._connect_random_modules()
         self.numbers = torch.arange(len(replicas), device=device)
         self.train = torch.stack([replica.train for replica in replicas])
         self._vectorised = vmap(self._one, randomness="same")  # what is random here comes from the generators
 
-    def _connect_dropouts(self) -> list[Dropout]:
-        """Let each dropout of the shared module draw for all replicas."""
+    def _connect_random_modules(self) -> list[RandomModule]:
+        """Let each of them in the shared module draw for all replicas."""
         connected = []
         for name, module in self.objective.model.named_modules():
-            if isinstance(module, Dropout):
-                rates = [cast(Dropout, replica.model.get_submodule(name)).p for replica in self.replicas]
-                module.p = max(rates)
+            if isinstance(module, RandomModule):
+                rates = [getattr(replica.model.get_submodule(name), "p", 0.0) for replica in self.replicas]
+                if isinstance(module, Dropout):
+                    module.p = max(rates)
                 module.streams = [Stream(*pair) for pair in zip(rates, self.generators, strict=True)]
                 connected.append(module)
         return connected
@@ -112,8 +114,8 @@ class Stack:
 
     def _one(self, parameters: dict[str, Tensor], number: Tensor, train: Tensor) -> tuple[Tensor, Tensor]:
         """What vmap sees: one replica."""
-        for dropout in self.dropouts:
-            dropout.replica = number
+        for module in self.random_modules:
+            module.replica = number
         outcome: tuple[Tensor, Tensor] = functional_call(self.objective, parameters, (self.inputs, self.y, train))
         return outcome
 
@@ -136,7 +138,7 @@ class Stack:
                 replica.adam.step(of_replica)
 
 
-def evaluate(model: nn.Module, inputs: Inputs) -> Tensor:
+def evaluate(model: nn.Module, inputs: tuple[Any, ...]) -> Tensor:
     """Logits of all nodes, without dropout."""
     model.eval()
     with torch.no_grad():

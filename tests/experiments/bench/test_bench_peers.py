@@ -17,7 +17,7 @@ from nlgnn.errors import NlgnnError
 from nlgnn.experiments.bench.peers import NotEqualError, PlainGAT, PlainNLGCN, check_equal
 from nlgnn.graph.graph import Graph
 from nlgnn.nn import GAT, NLGCN
-from nlgnn.nn.inputs import prepare_plain
+from nlgnn.nn.inputs import move, prepare_plain
 
 WIDTHS = (6, 7, 3)
 TRAIN = torch.arange(20)
@@ -105,7 +105,7 @@ def test_nodes_that_see_a_tie() -> None:
     """Every node within four positions of a place where two nodes of one score could be exchanged."""
     torch.manual_seed(1)
     peer = PlainNLGCN(*WIDTHS).double()
-    inputs = prepare_plain(sample_graph(copies=3)).to(torch.float64)
+    inputs = move(prepare_plain(sample_graph(copies=3)), torch.float64)
     scores = peer.score(peer.embed(*inputs)).squeeze(1).tolist()
     order = sorted(range(40), key=lambda node: scores[node])
     tied = [

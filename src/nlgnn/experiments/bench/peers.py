@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from nlgnn.errors import NlgnnError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.inputs import prepare, prepare_plain
+from nlgnn.nn.inputs import move, prepare, prepare_plain
 
 
 class PlainNLGCN(nn.Module):
@@ -130,8 +130,8 @@ def check_equal(ours: nn.Module, peer: Any, graph: Graph, nodes: Int[Tensor, " k
     for dtype in (torch.float32, torch.float64):
         copies: list[Any] = [copy.deepcopy(model).to(dtype).eval() for model in (ours, peer)]
         our_copy, peer_copy = copies
-        peer_inputs = prepare_plain(graph).to(dtype)
-        logits = our_copy(*prepare(our_copy, graph).to(dtype))
+        peer_inputs = move(prepare_plain(graph), dtype)
+        logits = our_copy(*prepare(our_copy, graph))
         peer_logits = peer_copy(*peer_inputs)
         decided = peer_copy.decided(*peer_inputs)
         known = nodes[decided[nodes]]

@@ -17,7 +17,7 @@ from nlgnn.experiments.bench.peers import PlainGAT, PlainNLGCN, check_equal
 from nlgnn.experiments.bench.timing import compare, paired_ratio, side_by_side, stopwatch, threads_in_use
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
-from nlgnn.nn import GAT, GCN, NLGCN, Inputs
+from nlgnn.nn import GAT, GCN, NLGCN
 from nlgnn.nn.inputs import prepare, prepare_plain
 from nlgnn.training.adam import Adam
 from nlgnn.training.execution import stored_entries
@@ -81,7 +81,7 @@ class Problem:
         return self.graph.num_features, HIDDEN, self.graph.num_classes
 
 
-def our_step(problem: Problem, model: nn.Module, inputs: Inputs) -> Callable[[], None]:
+def our_step(problem: Problem, model: nn.Module, inputs: tuple[Any, ...]) -> Callable[[], None]:
     """As `fit` does it with one model."""
     objective, adam = Objective(model).train(), Adam(model, Recipe(lr=LR, weight_decay=WEIGHT_DECAY))
 
@@ -92,7 +92,7 @@ def our_step(problem: Problem, model: nn.Module, inputs: Inputs) -> Callable[[],
     return step
 
 
-def peer_step(peer: nn.Module, inputs: Inputs, y: Tensor, nodes: Tensor) -> Callable[[], None]:
+def peer_step(peer: nn.Module, inputs: tuple[Any, ...], y: Tensor, nodes: Tensor) -> Callable[[], None]:
     """As everybody writes it."""
     optimizer = torch.optim.Adam(peer.parameters(), lr=LR, weight_decay=WEIGHT_DECAY)
 

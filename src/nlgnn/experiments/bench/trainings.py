@@ -25,7 +25,7 @@ from nlgnn.experiments.bench.steps import (
 from nlgnn.experiments.bench.timing import compare, sampled, side_by_side, stopwatch, threads_in_use
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.nn import NLGCN, NLMLP
-from nlgnn.nn.inputs import prepare_plain
+from nlgnn.nn.inputs import move, prepare_plain
 from nlgnn.training.fit import Setting, fit, fit_settings
 from nlgnn.training.recipe import Recipe
 
@@ -67,7 +67,7 @@ def peer_epochs(
         train, val = (torch.from_numpy(part.nonzero()[0]) for part in (split.train, split.val))
         val_y = problem.y[val]
         model = make_peer()
-        inputs = inputs.to(next(model.parameters()).dtype)
+        inputs = move(inputs, next(model.parameters()).dtype)
         step = peer_step(model, inputs, problem.y, train)
         for _ in range(epochs):
             step()
