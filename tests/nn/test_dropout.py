@@ -1,11 +1,12 @@
-"""Dropout: what it does to one model, and that each replica draws what it would draw alone."""
+"""What is random: what it does to one model, and that each replica draws what it would draw alone."""
 
 import pytest
 import torch
 from nn_samples import assert_same, noise, seeded_streams, under_vmap, with_seeds
 from torch import nn
+from torch.func import vmap
 
-from nlgnn.nn.dropout import Dropout
+from nlgnn.nn.dropout import Dropout, RandomSubset
 
 
 @pytest.mark.parametrize("rate", [0.2, 0.5, 0.8])
@@ -108,3 +109,72 @@ def test_masks_are_of_the_type_of_what_they_drop(dtype):
     dropout.streams = seeded_streams([0.5, 0.2])
     masks = dropout.mask(torch.ones(3, dtype=dtype))
     assert (masks.dtype, masks.shape) == (dtype, (2, 3))
+
+
+def test_a_subset_is_of_different_numbers_and_all_are_as_likely():
+    torch.manual_seed(0)
+    subset, like = RandomSubset(3), torch.ones(1)
+    draws = torch.stack([subset(8, like) for _ in range(2000)])
+    assert draws.shape == (2000, 3)
+    assert all(len(set(draw)) == 3 for draw in draws.tolist())
+    counts = draws.flatten().bincount(minlength=8)
+    assert len(counts) == 8
+    assert (counts - 750).abs().max() < 87  # four standard errors
+
+
+@pytest.mark.parametrize("below", [0, 1, 2, 3])
+def test_where_there_are_no_more_a_subset_is_all(below):
+    state = torch.get_rng_state()
+    assert RandomSubset(3)(below, torch.ones(1)).tolist() == list(range(below))
+    assert torch.get_rng_state().equal(state)
+
+
+def test_a_subset_is_drawn_anew_and_seeds_repeat():
+    subset, like = RandomSubset(50), torch.ones(1)
+    torch.manual_seed(3)
+    first, second = subset(100, like), subset(100, like)
+    assert first.sort()[0].tolist() != second.sort()[0].tolist()
+    torch.manual_seed(3)
+    assert first.equal(subset(100, like))
+    assert subset.is_random
+
+
+class DropsAndDraws(nn.Module):
+    """Dropout and a subset, which take turns at one source of random numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.subset, self.second = Dropout(0.5), RandomSubset(4), Dropout(0.5)
+
+    def forward(self, x):
+        dropped = self.first(x)
+        return self.second(dropped.index_select(0, self.subset(len(x), x)).sin())
+
+
+def drawn_under_vmap(model, x, where, replicas):
+    random = [module for module in model.modules() if isinstance(module, Dropout | RandomSubset)]
+    streams = seeded_streams([0.5] * replicas)
+
+    def one(number, x):
+        for module in random:
+            module.streams, module.replica = streams, number
+        return model(x)
+
+    return vmap(one, in_dims=(0, where), randomness="same")(torch.arange(replicas), x)
+
+
+@pytest.mark.parametrize("where", [0, 1, None])
+def test_a_replica_draws_the_subset_that_it_would_draw_alone(where):
+    """None: the input is shared, and still the subsets differ."""
+    x = noise(10, 2) if where is None else noise(3, 10, 2)
+    loop = with_seeds(lambda replica: DropsAndDraws()(x if where is None else x[replica]), 3)
+    together = drawn_under_vmap(DropsAndDraws(), x if where is None else x.movedim(0, where), where, 3)
+    assert_same(together, loop, [x])
+    assert not together[0].equal(together[1])
+
+
+def test_a_replica_draws_the_same_subset_whoever_is_beside_it():
+    x = noise(20, 2).detach()
+    alone, among = (drawn_under_vmap(DropsAndDraws(), x, None, replicas) for replicas in (1, 3))
+    assert alone[0].equal(among[0])
+    assert not among[1].equal(among[2])

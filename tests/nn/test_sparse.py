@@ -117,10 +117,11 @@ def test_dropout_keeps_the_expectation():
     torch.testing.assert_close(mean, operator.values, rtol=0.1, atol=0)
 
 
-@pytest.fixture(params=["folded", "one by one"])
+@pytest.fixture(params=["folded", "in groups", "one by one"])
 def way(request, monkeypatch):
-    """Both ways in which a product for several replicas is computed."""
+    """All ways in which a product for several replicas, of two columns each, is computed."""
     monkeypatch.setattr(sparse_module, "SMALL_PRODUCT", 10**9 if request.param == "folded" else -1)
+    monkeypatch.setattr(sparse_module, "FOLDED_WIDTH", 4 if request.param == "in groups" else 3)
     return request.param
 
 
@@ -139,7 +140,7 @@ def test_small_products_are_folded_into_one(way, monkeypatch):
     monkeypatch.setattr(sparse_module, "multiply", lambda *args: products.append(1) or multiply(*args))
     operator, _ = random_operator(5, 4, 9)
     vmap(lambda one: spmm(operator, one))(noise(3, 4, 2))
-    assert len(products) == (1 if way == "folded" else 3)
+    assert len(products) == {"folded": 1, "in groups": 2, "one by one": 3}[way]
 
 
 def test_replicas_of_a_symmetric_matrix(way):

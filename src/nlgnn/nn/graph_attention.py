@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from nlgnn.nn.dropout import Dropout
 from nlgnn.nn.inputs import with_self_loops
-from nlgnn.nn.kernel import Kernel
+from nlgnn.nn.kernel import Kernel, one_by_one
 from nlgnn.nn.layers import Layer
 from nlgnn.nn.sparse import Operator, multiply
 
@@ -113,7 +113,7 @@ class _Attention(Kernel):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        return _one_by_one(_Attention, info, in_dims, arguments)
+        return one_by_one(_Attention, info, in_dims, arguments)
 
 
 class _AttentionBackward(Kernel):
@@ -151,22 +151,7 @@ class _AttentionBackward(Kernel):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        return _one_by_one(_AttentionBackward, info, in_dims, arguments)
-
-
-def _one_by_one(
-    function: type[torch.autograd.Function], info: Any, in_dims: tuple[Any, ...], arguments: tuple[Any, ...]
-) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-    """A loop over replicas: torch has no rule for a sparse matrix with other values in each."""
-    results = []
-    for replica in range(info.batch_size):
-        own = [
-            argument if dim is None else argument.select(dim, replica).contiguous()
-            for argument, dim in zip(arguments, in_dims, strict=True)
-        ]
-        results.append(function.apply(*own))
-    stacked = tuple(torch.stack(parts) for parts in zip(*results, strict=True))
-    return stacked, (0,) * len(stacked)
+        return one_by_one(_AttentionBackward, info, in_dims, arguments)
 
 
 def _attention_weights(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 
 class Kernel(torch.autograd.Function):
@@ -30,3 +31,18 @@ def in_front(info: Any, in_dims: tuple[Any, ...], tensors: tuple[Any, ...]) -> l
         else:
             moved.append(tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0))
     return moved
+
+
+def one_by_one(
+    function: type[Kernel], info: Any, in_dims: tuple[Any, ...], arguments: tuple[Any, ...]
+) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+    """For a vmap rule: a loop over replicas, where torch has none, as for a sparse matrix with other values in each."""
+    results = []
+    for replica in range(info.batch_size):
+        own = [
+            argument if dim is None else argument.select(dim, replica).contiguous()
+            for argument, dim in zip(arguments, in_dims, strict=True)
+        ]
+        results.append(function.apply(*own))
+    stacked = tuple(torch.stack(parts) for parts in zip(*results, strict=True))
+    return stacked, (0,) * len(stacked)

@@ -99,10 +99,16 @@ def normalised_adjacency(edges: Tensor, num_nodes: int, dtype: torch.dtype | Non
 
 def normalised(adjacency: sparse.csr_array, dtype: torch.dtype) -> Operator:
     """The same, of a symmetric matrix without self loops."""
-    matrix = with_diagonal(adjacency)
-    scale = np.diff(matrix.indptr).astype(np.float64 if dtype == torch.float64 else np.float32) ** -0.5
-    matrix.data = scale[matrix.indices]
-    matrix.data *= np.repeat(scale, np.diff(matrix.indptr))
+    return divided_by_degrees(with_diagonal(adjacency), dtype)
+
+
+def divided_by_degrees(pattern: sparse.csr_array, dtype: torch.dtype) -> Operator:
+    """A symmetric pattern; each entry is 1, divided by the roots of both degrees."""
+    degrees = np.diff(pattern.indptr)
+    scale = np.maximum(degrees, 1).astype(np.float64 if dtype == torch.float64 else np.float32) ** -0.5
+    values = scale[pattern.indices]
+    values *= np.repeat(scale, degrees)
+    matrix = sparse.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
     return Operator.from_scipy(matrix, symmetric=True)
 
 

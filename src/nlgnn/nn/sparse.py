@@ -18,8 +18,9 @@ from nlgnn.nn.dropout import Dropout
 from nlgnn.nn.kernel import Kernel
 
 # Replicas whose share of a product has fewer multiplications than this are folded into one wide product: below it a
-# call costs more than its work, above it a narrow product is faster, since its columns stay in the cache.
-SMALL_PRODUCT = 50_000
+# call costs more than its work. Above it, products of this width at most: a narrow one costs as much as one of 16
+# columns, and the columns of a wide one do not stay in the cache.
+SMALL_PRODUCT, FOLDED_WIDTH = 50_000, 32
 
 with warnings.catch_warnings():
     # torch says once a process that CSR is young. Users can do nothing about it, so it is said here, to nobody.
@@ -172,12 +173,15 @@ class _FixedProduct(Kernel):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, Any], operator: Operator, dense: Tensor) -> tuple[Tensor, int]:
         dense = dense.movedim(in_dims[1], 0)  # [replicas, columns, f]
-        own_values = operator.values.ndim == 2
-        if own_values or operator.columns.numel() * dense.shape[2] > SMALL_PRODUCT:
-            each = map(operator.with_values, operator.values) if own_values else [operator] * len(dense)
+        replicas, _, width = dense.shape
+        if operator.values.ndim == 2:
+            each = map(operator.with_values, operator.values)
             return torch.stack([spmm(one, columns) for one, columns in zip(each, dense, strict=True)]), 0
-        folded = dense.movedim(0, 1).flatten(1)  # one product for all replicas
-        return spmm(operator, folded).reshape(-1, len(dense), dense.shape[2]), 1
+        together = replicas if operator.columns.numel() * width <= SMALL_PRODUCT else max(1, FOLDED_WIDTH // width)
+        if together == 1:
+            return torch.stack([spmm(operator, columns) for columns in dense]), 0
+        products = [spmm(operator, some.movedim(0, 1).flatten(1)) for some in dense.split(together)]
+        return (products[0] if len(products) == 1 else torch.cat(products, dim=1)).unflatten(1, (replicas, width)), 1
 
 
 def csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
