@@ -17,7 +17,7 @@ from nlgnn.nn.nonlocal_ import NonLocal, NonLocalOf
 from nlgnn.train_command import PLAN_KEYS, config_keys, train_command
 from nlgnn.training.options import SHORT_NAMES
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.systems import SYSTEMS
+from nlgnn.training.systems import SYSTEMS, load
 
 REPOSITORY = Path(__file__).parent.parent
 PACKAGE = REPOSITORY / "src" / "nlgnn"
@@ -123,10 +123,10 @@ def test_public_names() -> None:
 
 def model_keywords() -> set[str]:
     """What the models' classes take, found without the code that makes flags of it."""
-    classes = {system.load() for system in SYSTEMS.values()}
+    classes = {load(system) for system in SYSTEMS.values()}
     local = {c.local_class if issubclass(c, NonLocalOf) else c for c in classes}
     names = {name for c in (*local, NonLocal, NonLocalOf) for name in inspect.signature(c).parameters}
-    names -= {"in_channels", "out_channels", "options", "local", "score", "convs"}
+    names -= {"in_channels", "out_channels", "num_nodes", "options", "local", "score", "convs"}
     return {SHORT_NAMES.get(name, name) for name in names}
 
 

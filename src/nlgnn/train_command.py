@@ -23,7 +23,8 @@ from nlgnn.render import result_table
 from nlgnn.training.options import all_model_options
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import RunFolder
-from nlgnn.training.systems import DEFAULTS, PRESETS, configure, get_system, resolve
+from nlgnn.training.system import DEFAULTS
+from nlgnn.training.systems import PRESETS, configure, get_system, resolve
 from nlgnn.training.train import Plan, Trained, read_plan, resume, train
 
 # What a TOML file may set beside the options of models and recipes.

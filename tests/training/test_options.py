@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
 import torch
@@ -11,9 +11,9 @@ import torch
 from nlgnn.errors import OptionError
 from nlgnn.nn import GCN
 from nlgnn.nn.nonlocal_ import NonLocal
-from nlgnn.training.options import all_model_options, keyword_of, model_options
+from nlgnn.training.options import all_model_options, given_sizes, keyword_of, model_options
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.systems import SYSTEMS
+from nlgnn.training.systems import SYSTEMS, load
 
 SYSTEM_NAMES = list(SYSTEMS)
 LOCAL_OF = {name: system.local for name, system in SYSTEMS.items() if system.local}
@@ -77,12 +77,30 @@ def test_every_option_is_taken_by_the_class(name: str) -> None:
     system = SYSTEMS[name]
     defaults = {option: of.default for option, of in model_options(system).items() if of.default is not None}
     arguments = {keyword_of(option): value for option, value in defaults.items()}
-    model = system.load()(in_channels=3, out_channels=2, **{"hidden_channels": 4} | arguments)
+    sizes = given_sizes(system, in_channels=3, out_channels=2, num_nodes=5)
+    model = load(system)(**sizes, **{"hidden_channels": 4} | arguments)
     assert isinstance(model, torch.nn.Module)
 
 
 def test_all_options_are_the_union() -> None:
     assert all_model_options().keys() == set().union(*(model_options(system) for system in SYSTEMS.values()))
+
+
+def test_options_of_one_name_mean_one_thing() -> None:
+    """One flag serves all systems: the same type, and a choice that any of them takes."""
+    together = all_model_options()
+    for system in SYSTEMS.values():
+        for name, option in model_options(system).items():
+            flag = together[name]
+            if get_origin(option.type) is Literal:
+                assert set(get_args(option.type)) <= set(get_args(flag.type))
+            else:
+                assert _plain(option.type) == _plain(flag.type), (system.name, name)
+            assert flag.default in (None, option.default)
+
+
+def _plain(annotation: Any) -> set[Any]:
+    return set(get_args(annotation) or [annotation]) - {type(None)}
 
 
 @pytest.mark.parametrize(

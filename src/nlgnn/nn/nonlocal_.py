@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -182,12 +181,13 @@ class NonLocalOf(NonLocal):
     local_class: ClassVar[type[nn.Module]]
 
     @staticmethod
-    @cache
     def around(local_class: type[nn.Module]) -> type[NonLocalOf]:
-        """The non-local version of a model that is built from widths and options."""
-        name = f"NonLocal{local_class.__name__}"
-        words = f"NonLocal around {local_class.__name__}. {NonLocalOf.__doc__}"
-        return type(name, (NonLocalOf,), {"local_class": local_class, "__doc__": words, "__module__": __name__})
+        """The non-local version of a model that is built from widths and options; the same class every time."""
+        if local_class not in _WRAPPED:
+            words = f"{local_class.__name__}, wrapped. {NonLocalOf.__doc__}"
+            attributes = {"local_class": local_class, "__doc__": words}
+            _WRAPPED[local_class] = type(f"NonLocal{local_class.__name__}", (NonLocalOf,), attributes)
+        return _WRAPPED[local_class]
 
     def __init__(
         self,
@@ -212,6 +212,9 @@ class NonLocalOf(NonLocal):
             wrapper_options["conv_dropout"] = options.get("dropout", 0.0)
         local = self.local_class(in_channels, hidden_channels, width, **local_options)
         super().__init__(local, width, out_channels, **wrapper_options)
+
+
+_WRAPPED: dict[type[nn.Module], type[NonLocalOf]] = {}
 
 
 class NLMLP(NonLocalOf):

@@ -7,6 +7,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,7 +101,10 @@ def _trial(job: Job, graph: Graph, nodes: int, edges: int, recompute: bool) -> i
     with _random_graph(graph, nodes, edges) as small, torch.random.fork_rng():
         inputs = prepare(job.example, small.scale_features(job.recipe.features))
         part = torch.arange(nodes // 2)
-        replica = Replica.new(Run(0, 0, "trial", 0), job.recipe, job.factory, (part, part, part))
+        of_this_size: Any = job.factory
+        if isinstance(job.factory, partial) and "num_nodes" in job.factory.keywords:
+            of_this_size = partial(job.factory, num_nodes=nodes)
+        replica = Replica.new(Run(0, 0, "trial", 0), job.recipe, of_this_size, (part, part, part))
         set_recompute(replica.model, recompute)
         y = torch.from_numpy(small.y)
         live = _LiveBytes()

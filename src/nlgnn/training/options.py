@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_type_hints
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from nlgnn.errors import OptionError
 from nlgnn.nn.nonlocal_ import NonLocal, NonLocalOf
-from nlgnn.training.systems import SYSTEMS, System
+from nlgnn.training.system import System
+from nlgnn.training.systems import SYSTEMS, load
 
 if TYPE_CHECKING:
     from torch import nn
 
 SHORT_NAMES = {"hidden_channels": "hidden", "embedding_channels": "embedding"}
 KEYWORDS = {short: keyword for keyword, short in SHORT_NAMES.items()}
-GIVEN_BY_THE_GRAPH = {"in_channels", "out_channels"}
+GIVEN_BY_THE_GRAPH = {"in_channels", "out_channels", "num_nodes"}
 MODULES = {"local", "score", "convs"}  # Python only: a module cannot be written in a flag
 
 
@@ -43,14 +44,22 @@ def keyword_of(name: str) -> str:
     return KEYWORDS.get(name, name)
 
 
+def classes_of(system: System) -> list[type[nn.Module]]:
+    """The classes that take a system's arguments; of a non-local one those of its local part and of the wrapper."""
+    model_class = load(system)
+    return [model_class.local_class, NonLocalOf, NonLocal] if issubclass(model_class, NonLocalOf) else [model_class]
+
+
+def given_sizes(system: System, **sizes: int) -> dict[str, int]:
+    """Those of the sizes of a graph that a system's class asks for."""
+    asked = {name for source in classes_of(system) for name in inspect.signature(source).parameters}
+    return {name: size for name, size in sizes.items() if name in asked}
+
+
 def model_options(system: System) -> dict[str, ModelOption]:
-    """The options of one system. A non-local one has those of its local part and of the wrapper."""
-    model_class = system.load()
-    classes: list[type[nn.Module]] = [model_class]
-    if issubclass(model_class, NonLocalOf):
-        classes = [model_class.local_class, NonLocalOf, NonLocal]
+    """The options of one system."""
     options: dict[str, ModelOption] = {}
-    for source in classes:
+    for source in classes_of(system):
         hints, words = get_type_hints(source.__init__), _argument_words(source)
         for keyword, parameter in inspect.signature(source).parameters.items():
             name = SHORT_NAMES.get(keyword, keyword)
@@ -62,11 +71,22 @@ def model_options(system: System) -> dict[str, ModelOption]:
 
 
 def all_model_options() -> dict[str, ModelOption]:
-    """The options of all systems together; where systems share one, the first has the word."""
+    """The options of all systems together. Where systems share one, the words are the first's, the choices everybody's,
+    and the default is None unless all have the same."""
     together: dict[str, ModelOption] = {}
     for system in SYSTEMS.values():
-        together = model_options(system) | together
+        for name, option in model_options(system).items():
+            first = together.setdefault(name, option)
+            default = first.default if first.default == option.default else None
+            together[name] = replace(first, type=_either(first.type, option.type), default=default)
     return together
+
+
+def _either(one: Any, other: Any) -> Any:
+    """A type for two options of one name: the choices of both."""
+    if get_origin(one) is Literal and get_origin(other) is Literal:
+        return Literal[tuple(dict.fromkeys(get_args(one) + get_args(other)))]
+    return one
 
 
 def _argument_words(source: type[nn.Module]) -> dict[str, str]:

@@ -1,14 +1,14 @@
-"""The registry: every system's class, defaults, search space and presets. Data, not code."""
+"""The registry: every system by name, the presets, and what wins over what."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nlgnn.errors import OptionError, nearest
+from nlgnn.training.compared import COMPARED, STRONGER
+from nlgnn.training.system import Options, System
 
 if TYPE_CHECKING:
     from torch import nn
@@ -16,23 +16,11 @@ if TYPE_CHECKING:
     from nlgnn.graph.graph import Graph
     from nlgnn.training.recipe import Recipe
 
-# The grid of Liu et al. (2021), section 4; kernel sizes are for non-local systems only.
-PAPER_GRID: Mapping[str, tuple[float, ...]] = {
-    "hidden": (16, 48, 96, 128, 256),
-    "dropout": (0, 0.5, 0.8),
-    "weight_decay": (0, 5e-4, 5e-5, 5e-6),
-    "lr": (0.001, 0.01, 0.05),
-}
-NONLOCAL_GRID = {**PAPER_GRID, "kernel_size": (3, 5, 7)}
-
-# Where nothing better is known of a graph.
-DEFAULTS: Mapping[str, Any] = {"hidden": 48, "dropout": 0.5}
-
 # How the authors' program trains.
-PROGRAM: Mapping[str, Any] = {"epochs": 3000, "stopping": "window", "window": 100, "selection": "first-best"}
+PROGRAM: Options = {"epochs": 3000, "stopping": "window", "window": 100, "selection": "first-best"}
 
 # A preset is a bundle of options; keys that a system does not have are passed over.
-PRESETS: Mapping[str, Mapping[str, Any]] = {
+PRESETS: Mapping[str, Options] = {
     # the text of the paper, which is what the modules do by themselves; where it is silent, the authors' program
     "paper": PROGRAM,
     "released": {**PROGRAM, "score_bias": True},
@@ -51,7 +39,7 @@ class Published(NamedTuple):
     """Settings that the authors published for one system on one dataset."""
 
     system: str
-    options: Mapping[str, Any]
+    options: Options
 
 
 def _published(system: str, hidden: int = 48, **options: Any) -> Published:
@@ -69,78 +57,76 @@ PUBLISHED: Mapping[str, Published] = {
 }
 
 
-def dataset_options(graph_name: str, system: str, preset: str) -> dict[str, Any]:
-    """What is known of a dataset: its authors' metric, and the published settings."""
+def dataset_options(graph_name: str, system: System, preset: str) -> dict[str, Any]:
+    """What is known of a dataset: its authors' metric, and the settings that were published for this kind of system."""
     from nlgnn.datasets.catalog import CATALOG
 
     options: dict[str, Any] = {"metric": CATALOG[graph_name].metric} if graph_name in CATALOG else {}
-    if graph_name in PUBLISHED:
+    trained_as = _trained_as(system)
+    if trained_as.program:
+        options |= trained_as.published.get(graph_name, {})
+    elif graph_name in PUBLISHED:
         options |= PUBLISHED[graph_name].options
-        if system != PUBLISHED[graph_name].system:
+        if system.name != PUBLISHED[graph_name].system:
             options.pop("kernel_size")  # the authors' program has 5 where it does not have this one
         if preset == "robust":
             options.pop("epochs", None)  # goes with the program's stopping rule
     return options
 
 
-@dataclass(frozen=True)
-class System:
-    """One system: where its class is, what it is, what to search over, and the local part of a non-local one."""
-
-    name: str
-    path: str
-    summary: str
-    source: str
-    defaults: Mapping[str, Any] = field(default_factory=lambda: DEFAULTS)
-    search_space: Mapping[str, tuple[Any, ...]] = field(default_factory=lambda: PAPER_GRID)
-    local: str | None = None
-
-    def load(self) -> type[nn.Module]:
-        module, _, class_name = self.path.partition(":")
-        loaded: type[nn.Module] = getattr(import_module(module), class_name)
-        return loaded
-
-
 LIU = "Liu, Wang, Ji: Non-Local Graph Neural Networks. IEEE TPAMI, 2021."
-SYSTEMS: Mapping[str, System] = {
-    system.name: system
-    for system in (
-        System("mlp", "nlgnn.nn:MLP", "features alone, no edges", "the local part of NLMLP"),
-        System("gcn", "nlgnn.nn:GCN", "averages neighbours", "Kipf, Welling. ICLR, 2017."),
-        System("gat", "nlgnn.nn:GAT", "attends to neighbours", "Veličković et al. ICLR, 2018."),
-        System(
-            "nlmlp",
-            "nlgnn.nn:NLMLP",
-            "MLP, then all nodes along a learned order",
-            LIU,
-            search_space=NONLOCAL_GRID,
-            local="mlp",
-        ),
-        System(
-            "nlgcn",
-            "nlgnn.nn:NLGCN",
-            "GCN, then all nodes along a learned order",
-            LIU,
-            search_space=NONLOCAL_GRID,
-            local="gcn",
-        ),
-        System(
-            "nlgat",
-            "nlgnn.nn:NLGAT",
-            "GAT, then all nodes along a learned order",
-            LIU,
-            search_space=NONLOCAL_GRID,
-            local="gat",
-        ),
+
+
+def non_local(local: System, name: str = "", path: str = "") -> System:
+    return System(
+        name or f"nl-{local.name}",
+        path,
+        f"{name.removeprefix('nl').upper() or local.name}, then all nodes along a learned order",
+        LIU,
+        defaults=local.defaults,
+        search_space={**local.search_space, "kernel_size": (3, 5, 7)},
+        local=local.name,
     )
+
+
+MLP = System("mlp", "nlgnn.nn:MLP", "features alone, no edges", "the local part of NLMLP")
+GCN = System("gcn", "nlgnn.nn:GCN", "averages neighbours", "Kipf, Welling. ICLR, 2017.")
+GAT = System("gat", "nlgnn.nn:GAT", "attends to neighbours", "Veličković et al. ICLR, 2018.")
+FRAMEWORK = (
+    *(MLP, GCN, GAT),
+    non_local(MLP, "nlmlp", "nlgnn.nn:NLMLP"),
+    non_local(GCN, "nlgcn", "nlgnn.nn:NLGCN"),
+    non_local(GAT, "nlgat", "nlgnn.nn:NLGAT"),
+)
+ALSO_WRAPPED = [system for system in (*COMPARED, *STRONGER) if system in STRONGER or system.name in ("h2gcn", "fagcn")]
+SYSTEMS: Mapping[str, System] = {
+    system.name: system for system in (*FRAMEWORK, *COMPARED, *STRONGER, *map(non_local, ALSO_WRAPPED))
 }
+ALIASES = {"cpgnn": "cpgcn", "graphsage": "sage"}
 
 
 def get_system(name: str) -> System:
-    system = SYSTEMS.get(name.lower().replace("_", "-"))
+    """By name: in any case, with or without hyphens."""
+    names = {known.replace("-", ""): known for known in SYSTEMS} | ALIASES
+    system = SYSTEMS.get(names.get(name.lower().replace("_", "").replace("-", ""), ""))
     if system is None:
         raise OptionError(f"there is no model {name!r}.", nearest(name, list(SYSTEMS)))
     return system
+
+
+def load(system: System) -> type[nn.Module]:
+    """The class of a system; of a wrapped one, made by the wrapper."""
+    if system.path:
+        return system.load()
+    from nlgnn.nn.nonlocal_ import NonLocalOf
+
+    assert system.local is not None
+    return NonLocalOf.around(SYSTEMS[system.local].load())
+
+
+def _trained_as(system: System) -> System:
+    """Whose programme holds: a non-local system is trained as its local part is, for the two to be compared."""
+    return system if system.local is None else SYSTEMS[system.local]
 
 
 def default_preset(graph_name: str) -> str:
@@ -155,10 +141,11 @@ def resolve(
 ) -> tuple[dict[str, Any], Recipe]:
     """The keyword arguments of a system's class, and its recipe. A bad option speaks here, before any graph is read.
 
-    Later sources win: the system's defaults, the preset, the dataset's published settings, then `options`.
+    Later sources win: the system's defaults, the preset, its own authors' programme, the dataset's published settings,
+    then `options`.
     """
     from nlgnn.training.execution import model_like
-    from nlgnn.training.options import keyword_of, model_options
+    from nlgnn.training.options import given_sizes, keyword_of, model_options
     from nlgnn.training.recipe import Recipe, check_pretraining
 
     system = get_system(name)
@@ -172,7 +159,8 @@ def resolve(
             how = f"It is one of {', '.join(owners)}." if owners else nearest(option, sorted(known))
             raise OptionError(f"{system.name} has no option {option!r}.", how)
     preset = preset or default_preset(graph_name)
-    bundles = {**system.defaults, **PRESETS[preset], **dataset_options(graph_name, system.name, preset)}
+    of_dataset = dataset_options(graph_name, system, preset)
+    bundles = {**system.defaults, **PRESETS[preset], **_trained_as(system).program, **of_dataset}
     if "dropout" in options:
         bundles.pop("conv_dropout", None)  # one rate given is both, unless the other is given too
     chosen = {option: value for option, value in bundles.items() if option in known} | dict(options)
@@ -180,8 +168,8 @@ def resolve(
     arguments = {
         keyword_of(option): for_model[option].check(chosen[option]) for option in for_model if option in chosen
     }
-    sizes = {"in_channels": 1, "out_channels": arguments.get("embedding_channels") or 2}
-    check_pretraining(model_like(partial(system.load(), **sizes, **arguments)), recipe)
+    sizes = given_sizes(system, in_channels=1, out_channels=arguments.get("embedding_channels") or 2, num_nodes=1)
+    check_pretraining(model_like(partial(load(system), **sizes, **arguments)), recipe)
     return arguments, recipe
 
 
@@ -205,9 +193,13 @@ def configure(name: str, graph: Graph, preset: str | None = None, **options: Any
             `embedding` for `embedding_channels`.
     """
     from nlgnn.training.execution import model_like
+    from nlgnn.training.options import given_sizes
 
     arguments, recipe = resolve(name, graph.name, preset, options)
-    sizes = {"in_channels": graph.num_features, "out_channels": graph.num_classes}
-    factory = partial(get_system(name).load(), **sizes, **arguments)
+    system = get_system(name)
+    sizes = given_sizes(
+        system, in_channels=graph.num_features, out_channels=graph.num_classes, num_nodes=graph.num_nodes
+    )
+    factory = partial(load(system), **sizes, **arguments)
     model_like(factory)  # options that do not go with this number of classes speak now
     return factory, recipe

@@ -19,7 +19,7 @@ from nlgnn.graph.splits import Split, make_splits
 from nlgnn.training.fit import check, fit, predict
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import Run, RunFolder
-from nlgnn.training.systems import configure, default_preset, get_system
+from nlgnn.training.systems import configure, default_preset, get_system, load
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def resume(folder: RunFolder, graph: Graph, progress: bool = True) -> Trained:
             "Put back the files that it was trained on, or train again.",
         )
     # From what was recorded, not from the options: a newer version may have other presets.
-    factory = partial(get_system(plan.model).load(), **_setting(folder, "model_arguments"))
+    factory = partial(load(get_system(plan.model)), **_setting(folder, "model_arguments"))
     recipe = Recipe(**_setting(folder, "recipe"))
     folder.remove_half_written()
     return _train(plan, graph, factory, recipe, folder, progress)
