@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from nlgnn.cli import main
-from nlgnn.experiments.reproduce import markdown, published_table
+from nlgnn.experiments.published import published_table
+from nlgnn.experiments.reproduce import markdown
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -27,7 +28,7 @@ def test_python_blocks_run(tmp_path, monkeypatch, capsys):
 
 
 COMMANDS = [line.partition("#")[0].strip() for block in blocks("sh") for line in block.splitlines()]
-NEEDS_DATA = ("texas", "chameleon", "settings.toml")
+NEEDS_DATA = ("texas", "wisconsin", "chameleon", "settings.toml")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -61,23 +61,52 @@ def demo(
 
 
 def reproduce(
-    out: Annotated[Path, typer.Option(help="Where each cell's JSON file is kept.")] = Path("results/published"),
+    name: Annotated[str, typer.Argument(metavar="[TABLE]", help="published or systems.")] = "published",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where each cell's JSON file is kept; results/TABLE, of --quick runs/quick-TABLE."),
+    ] = None,
+    systems: Annotated[str, typer.Option(help="Only these, separated by commas.")] = "",
+    datasets: Annotated[str, typer.Option(help="Only these, separated by commas.")] = "",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Hardly any training: tries it out, measures nothing.")
+    ] = False,
     table_only: Annotated[bool, typer.Option("--table", help="Measure nothing: print the cells at hand.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
 ) -> None:
-    """Repeat the cells that the authors published settings for. Cells measured before are kept."""
-    from nlgnn.experiments import reproduce as experiment
-    from nlgnn.render import rows_table
+    """Measure a table cell by cell: the settings that the authors published, or all systems compared.
 
-    cells = [] if table_only else experiment.published_cells()
-    for number, (cell, result) in enumerate(experiment.run_cells(cells, out), start=1):
-        what = f"{cell.dataset}, {cell.variant.label}"
-        errors.print(f"cell {number} of {len(cells)}: {what}, {result['seconds']} s", soft_wrap=True)
-    rows = experiment.published_table(out)
+    Cells measured before are kept. Several processes can share the work.
+    """
+    from nlgnn.experiments.cells import choose_cells, run_cell
+    from nlgnn.experiments.reproduce import get_table, markdown_page
+    from nlgnn.render import sections_page
+
+    table = get_table(name)
+    cells = choose_cells(table.cells(), _names(systems), _names(datasets))
+    cells = [cell.quick() for cell in cells] if quick else cells
+    folder = out or Path(f"runs/quick-{name}" if quick else f"results/{name}")
+    failed = []
+    for number, cell in enumerate([] if table_only else cells, start=1):
+        where = f"cell {number} of {len(cells)}: {cell.dataset}, {cell.label}"
+        try:
+            result = run_cell(cell, folder)
+        except NlgnnError as error:  # the others may be measured all the same
+            errors.print(f"{where}\n[red]error:[/] {_escape(error)}", soft_wrap=True)
+            failed.append(cell.name)
+            continue
+        errors.print(f"{where}, {result['seconds']} s" if result else f"{where}: in work elsewhere", soft_wrap=True)
+    if failed:
+        raise NlgnnError(f"not measured: {', '.join(failed)}.", "The errors stand above.")
+    sections = table.sections(cells, folder)
     if markdown:
-        sys.stdout.write(experiment.markdown(rows))
+        sys.stdout.write(markdown_page(table, sections))
     else:
-        console.print(rows_table(rows, experiment.CAPTION))
+        console.print(sections_page(sections))
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def bench(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from rich.text import Text
 from nlgnn.report.palette import PALETTE
 
 if TYPE_CHECKING:
+    from nlgnn.experiments.cells import Section
     from nlgnn.experiments.demo import DemoResult
     from nlgnn.training.train import Trained
 
@@ -27,10 +29,17 @@ def table_of(headers: list[str], rows: list[list[str]], numbers_from: int = 1, *
     return table
 
 
-def rows_table(rows: list[dict[str, str]], caption: str) -> RenderableType:
-    table = table_of(list(rows[0]), [list(row.values()) for row in rows], numbers_from=2)
-    table.columns[1].no_wrap = True
-    return Group(table, Text(caption, "dim"))
+def sections_page(sections: Sequence[Section]) -> RenderableType:
+    parts: list[RenderableType] = []
+    for section in sections:
+        table = table_of(
+            list(section.rows[0]), [list(row.values()) for row in section.rows], numbers_from=section.text_columns
+        )
+        for column, name in zip(table.columns[: section.text_columns], section.rows[0], strict=False):
+            column.no_wrap = max(len(row[name]) for row in section.rows) < 24
+        texts = [Text(section.caption, "dim"), *([Text(section.text)] if section.text else []), Text()]
+        parts += [*([Text(section.title, "bold")] if section.title else []), table, *texts]
+    return Group(*parts[:-1])
 
 
 def bench_table(rows: list[dict[str, str]], caption: str) -> RenderableType:
@@ -110,7 +119,8 @@ def model_table() -> RenderableType:
 
 def model_page(name: str) -> RenderableType:
     from nlgnn.training.options import model_options
-    from nlgnn.training.systems import PRESETS, get_system
+    from nlgnn.training.recipe import Recipe
+    from nlgnn.training.systems import PRESETS, get_system, trained_as
 
     system = get_system(name)
     options = model_options(system)
@@ -118,14 +128,21 @@ def model_page(name: str) -> RenderableType:
         [f"--{option.name.replace('_', '-')}", _shown(system.defaults.get(option.name, option.default)), option.help]
         for option in options.values()
     ]
+    program = trained_as(system).program
+    known = (options.keys() | Recipe.model_fields.keys()) - program.keys()
     presets = {
-        preset: ", ".join(f"{key}={value}" for key, value in bundle.items()) or "the modules as they are"
+        preset: _settings({key: value for key, value in bundle.items() if key in known}) or "changes nothing"
         for preset, bundle in PRESETS.items()
     }
     facts = {
         "what it does": system.summary,
         "source": system.source,
         "local part": system.local or "",
+        "trained with": _settings(program),
+        "published for": "\n".join(
+            f"{dataset}: {_settings(of_dataset)}" for dataset, of_dataset in trained_as(system).published.items()
+        ),
+        "variants": "\n".join(map(_settings, system.variants)),
         "search space": "\n".join(
             f"{key}: {', '.join(map(str, values))}" for key, values in system.search_space.items()
         ),
@@ -133,6 +150,10 @@ def model_page(name: str) -> RenderableType:
     }
     table = table_of(["option", "default", "meaning"], rows, numbers_from=3)
     return Group(_page(system.name, {key: value for key, value in facts.items() if value}), Text(), table)
+
+
+def _settings(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in options.items())
 
 
 def result_table(trained: list[tuple[str, Trained]]) -> RenderableType:
@@ -157,13 +178,11 @@ def result_table(trained: list[tuple[str, Trained]]) -> RenderableType:
 
 
 def _protocol(result: Trained) -> str:
+    from nlgnn.experiments.compare import selection_words
+
     recipe, runs = result.recipe, result.runs
     splits = len({run.split for run in runs})
-    chosen = {
-        "first-best": f"the first epoch with the best validation {recipe.metric}",
-        "last-best": f"the last epoch with the best validation {recipe.metric}",
-        "lowest-loss": "the epoch with the lowest validation loss",
-    }[recipe.selection]
+    chosen = selection_words(recipe.selection, recipe.metric)
     return (
         f"Graph {result.plan.graph}. Mean ± sample standard deviation over {_count(len(runs), 'run')} on "
         f"{_count(splits, 'split')}, "

@@ -1,4 +1,4 @@
-"""The commands that list and show, the demonstration, and the table of the reproduction."""
+"""The commands that list and show, and the demonstration."""
 
 from __future__ import annotations
 
@@ -69,33 +69,6 @@ def test_model(command: Command, name: str) -> None:
         assert f" --{option.name.replace('_', '-')} " in page
         assert option.help in page
     assert ("kernel_size: 3, 5, 7" in page) == (SYSTEMS[name].local is not None)
-
-
-def test_table_of_a_reproduction_that_has_not_begun(command: Command) -> None:
-    shown = command("reproduce", "--table")
-    assert shown.code == 2
-    assert "there are no measured cells in results/published" in shown.err
-    assert not list(Path().iterdir())
-
-
-def test_table_of_the_cells_at_hand(command: Command) -> None:
-    measured = Path(__file__).parents[2] / "results" / "published"
-    header, rule, *rows = command("reproduce", "--table", "--markdown", "--out", measured).out.splitlines()
-    assert header.startswith("| dataset | model | ours | paper |")
-    assert rule == f"|{' --- |' * header.count(' | ')} --- |"
-    assert len(rows) == 7
-    for name in ("cornell-pre2022", "nlgcn", "84.9"):
-        assert name in command("reproduce", "--table", "--out", measured).out
-
-
-def test_reproduction_with_a_damaged_cell(command: Command) -> None:
-    Path("cells").mkdir()
-    Path("cells/texas-nlmlp.json").write_text('{"runs": [')
-    refused = command("reproduce", "--table", "--out", "cells")
-    assert refused.code == 2
-    what, how = refused.err.splitlines()
-    assert what.startswith("error: cells/texas-nlmlp.json cannot be read")
-    assert how == "Remove it, and it will be measured again."
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from nn_samples import noise, seeds
+from scipy import sparse
 
 from nlgnn.datasets.load import load_graph
 from nlgnn.graph.graph import Graph
@@ -107,6 +108,16 @@ def test_rows_and_columns_sum_to_zero(num_nodes, num_edges, num_classes, seed):
     estimate = estimate_compatibility(beliefs, adjacency, y, nodes[:1])
     assert estimate.sum(0).abs().max() < 1e-6
     assert estimate.equal(estimate.t())
+
+
+def test_counts_that_no_doubly_stochastic_matrix_has():
+    """Two classes that meet a third one only: columns of such a matrix cannot all sum to 1, but nothing breaks."""
+    adjacency = Operator.from_scipy(sparse.csr_array(np.array([[0, 0, 1], [0, 0, 1], [1, 1, 0]], np.float32)), True)
+    estimate = estimate_compatibility(torch.full((3, 3), 1 / 3), adjacency, torch.arange(3), torch.arange(3))
+    assert estimate.isfinite().all()
+    assert estimate.equal(estimate.t())
+    assert estimate.abs().max() <= 1
+    assert estimate.sum(1).abs().max() > 0.1  # what the docstring says
 
 
 def test_it_is_made_symmetric_after_sinkhorn():

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from nlgnn.datasets import load_graph
 from nlgnn.nn import feature_similarity as module
-from nlgnn.nn.feature_similarity import EXTREMES, feature_similarity, symmetrically_normalised
+from nlgnn.nn.feature_similarity import EXTREMES, feature_similarity
 
 
 def words(num_nodes, num_features=12, seed=0):
@@ -99,7 +99,6 @@ def test_rows_of_zeros_are_similar_to_none():
     assert (neighbours.toarray()[[3, 4, 15]] == 0).all()
     assert (neighbours.toarray()[:, [3, 4, 15]] == 0).all()
     assert (cosines[np.isin(pairs, [3, 4, 15]).any(0)] == 0).all()
-    assert np.isfinite(symmetrically_normalised(neighbours).data).all()
     nothing = feature_similarity(np.zeros((6, 3), np.float32), 25)
     assert nothing.neighbours.nnz == 0
     assert nothing.pairs.shape == (2, 15)
@@ -149,16 +148,6 @@ def test_ties_are_decided_by_lot_not_by_number():
     assert np.bincount(pairs.ravel(), minlength=300).max() < 50
 
 
-def test_normalisation_takes_the_sums_of_rows_on_both_sides():
-    matrix = np.array([[0, 1.0, 3.0], [0.5, 0, 0], [0, 0, 0]])
-    actual = symmetrically_normalised(sparse.csr_array(matrix)).toarray()
-    expected = np.zeros((3, 3))
-    for i, j in np.ndindex(3, 3):
-        sums = matrix[i].sum(), matrix[j].sum()
-        expected[i, j] = matrix[i, j] / math.sqrt(sums[0] * sums[1]) if min(sums) > 0 else 0
-    np.testing.assert_allclose(actual, expected)
-
-
 @pytest.mark.usefixtures("data_root")
 @pytest.mark.parametrize(("name", "empty", "sampled"), [("texas", 0, False), ("chameleon", 233, True)])
 def test_real_graphs(name, empty, sampled):
@@ -170,7 +159,6 @@ def test_real_graphs(name, empty, sampled):
     assert (pairs.shape[1] > 10_000) == sampled
     assert pairs.shape[1] <= 11 * graph.num_nodes
     assert np.isfinite(cosines).all()
-    assert np.isfinite(symmetrically_normalised(neighbours).data).all()
 
 
 def assert_equal(one, other, tolerance=0.0):

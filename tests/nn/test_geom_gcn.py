@@ -301,9 +301,9 @@ def test_without_a_latent_neighbourhood_none_is_computed(monkeypatch):
         ((3, 0, 2), {}, "hidden=0 is not a size"),
         ((3, 4, -1), {}, "out_channels=-1 is not a size"),
         ((3, 4, 2), {"dropout": 1.0}, r"dropout=1\.0 is not a dropout rate"),
-        ((3, 4, 2), {"neighbourhood": "far"}, "(?s)neighbourhood='far' is unknown.*both, graph, latent"),
-        ((3, 4, 2), {"space": "time"}, "(?s)space='time' is unknown.*isomap, isomap-released, poincare, struc2vec"),
-        ((3, 4, 2), {"latent_direction": "up"}, "(?s)latent_direction='up' is unknown.*second, first"),
+        ((3, 4, 2), {"neighbourhood": "far"}, "(?s)neighbourhood='far' is unknown.*both, graph or latent"),
+        ((3, 4, 2), {"space": "time"}, "(?s)space='time' is unknown.*isomap, isomap-released, poincare or struc2vec"),
+        ((3, 4, 2), {"latent_direction": "up"}, "(?s)latent_direction='up' is unknown.*second or first"),
     ],
 )
 def test_impossible_options_are_refused(widths, options, message):

@@ -14,8 +14,9 @@ from torch_geometric import nn as pyg
 
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn import NLGAT, NLGCN, NLMLP, NonLocal, reference
-from nlgnn.nn.nonlocal_ import NonLocalOutput
+from nlgnn.nn import CPGCN, LINKX, NLGAT, NLGCN, NLMLP, Model, NonLocal, reference
+from nlgnn.nn.dropout import Dropout
+from nlgnn.nn.nonlocal_ import NonLocalOf, NonLocalOutput
 
 MODELS = [NLMLP, NLGCN, NLGAT]
 ROBUST = {"score_bias": True, "standardise_score": True, "zero_init": True, "head": "residual", "local_loss": 0.5}
@@ -215,3 +216,52 @@ def test_a_foreign_part_is_not_assumed_to_compute_the_same_in_training():
     convs = nn.Sequential(nn.BatchNorm1d(3), nn.Conv1d(3, 3, 1))
     assert not NLMLP(4, 5, 3, convs=convs).deterministic
     assert NLMLP(4, 5, 3).deterministic
+
+
+class Spared(nn.Module):
+    """A local model with a parameter that it does not want decayed."""
+
+    def __init__(self):
+        super().__init__()
+        self.map, self.shift = nn.Linear(4, 3, bias=False), nn.Parameter(torch.zeros(3))
+
+    def decay_groups(self):
+        return [self.map.weight], [self.shift]
+
+    def forward(self, x, edge_index):
+        return self.map(x) + self.shift
+
+
+def test_what_a_local_model_spares_is_not_decayed():
+    model = NonLocal(Spared(), 3, 2)
+    decayed, spared = model.decay_groups()
+    assert [id(parameter) for parameter in spared] == [id(model.local.shift)]
+    assert {id(parameter) for parameter in decayed} | {id(model.local.shift)} == set(map(id, model.parameters()))
+    assert len(decayed) == len(list(model.parameters())) - 1
+
+
+def test_a_local_model_with_a_loss_of_its_own_is_refused():
+    model = NonLocal(CPGCN(4, 5, 3), 3, 2).train()
+    with pytest.raises(OptionError, match="CPGCN gives more than an embedding"):
+        model(*model.prepare(TABLE))
+
+
+def test_the_version_around_a_class_is_one_class():
+    wrapped = NonLocalOf.around(LINKX)
+    assert wrapped is NonLocalOf.around(LINKX)
+    assert wrapped.__name__ == "NonLocalLINKX"
+    model = wrapped(4, 5, 2, num_nodes=4, dropout=0.5)
+    assert model.identifies_nodes
+    assert not NLMLP(4, 5, 2).identifies_nodes
+    assert model(*model.prepare(TABLE)).shape == (4, 2)
+
+
+@pytest.mark.parametrize("part", [nn.Dropout(0.5), nn.AlphaDropout(0.2), nn.BatchNorm1d(3), Dropout(0.5)])
+def test_a_model_with_anything_random_in_it_is_not_deterministic(part):
+    class Mine(Model):
+        def __init__(self, part):
+            super().__init__()
+            self.part = part
+
+    assert not Mine(part).deterministic
+    assert Mine(nn.Dropout(0.0)).deterministic

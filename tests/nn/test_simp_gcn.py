@@ -1,5 +1,7 @@
 """SimP-GCN beside a dense version, written one node and one pair at a time from its equations."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -348,3 +350,13 @@ def test_features_on_disk_are_refused(tmp_path):
     graph = Graph(np.load(tmp_path / "x.npy", mmap_mode="r"), np.zeros((2, 0), int), np.zeros(3, int))
     with pytest.raises(DataError, match="this needs them in memory"):
         SimPGCN(6, 4, 3).prepare(graph)
+
+
+def test_normalisation_takes_the_sums_of_rows_on_both_sides():
+    matrix = np.array([[0, 1.0, 3.0], [0.5, 0, 0], [0, 0, 0]])
+    actual = SimPGCN(3, 4, 2).double()._operator(sparse.csr_array(matrix)).matrix.to_dense().numpy()
+    expected = np.zeros((3, 3))
+    for i, j in np.ndindex(3, 3):
+        sums = matrix[i].sum(), matrix[j].sum()
+        expected[i, j] = matrix[i, j] / math.sqrt(sums[0] * sums[1]) if min(sums) > 0 else 0
+    np.testing.assert_allclose(actual, expected)

@@ -15,7 +15,7 @@ from training_samples import Linear, assert_same_runs, easy_graph, recipe, split
 from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, random_split
-from nlgnn.nn import NLMLP
+from nlgnn.nn import CPGCN, NLMLP
 from nlgnn.training.fit import fit
 from nlgnn.training.metrics import measure_all
 from nlgnn.training.recipe import Recipe
@@ -171,6 +171,11 @@ def test_phases() -> None:
 def test_pretraining_needs_a_loss_for_it() -> None:
     with pytest.raises(OptionError, match="Linear has no pre-training"):
         quiet_fit(Linear, easy_graph(), pretrain_epochs=1)
+
+
+def test_what_is_initialised_by_pretraining_needs_some() -> None:
+    with pytest.raises(OptionError, match="CPGCN starts from what pre-training gives"):
+        quiet_fit(lambda: CPGCN(4, 5, 2), easy_graph())
 
 
 class Explodes(Linear):

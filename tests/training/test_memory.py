@@ -13,6 +13,7 @@ import pytest
 import torch
 from training_samples import easy_graph, fit_module, quiet_train, recipe, small_plan, splits_of
 
+from nlgnn.datasets import load_graph
 from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn import GAT, MLP, NLGAT
@@ -189,3 +190,29 @@ def test_what_cannot_be_trained_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(NlgnnError, match="would take about"):
         quiet_train(small_plan("nlgat", memory="1MiB"), tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("model", ["linkx", "nl-linkx"])
+def test_a_model_that_knows_nodes_is_tried_with_as_many_as_the_trial_has(tmp_path: Path, model: str) -> None:
+    with pytest.raises(NlgnnError, match="would take about"):
+        quiet_train(small_plan(model, memory="1MiB"), tmp_path / "run")
+    assert quiet_train(small_plan(model, memory="64GiB"), tmp_path / "run").runs[0].failure is None
+
+
+@pytest.mark.parametrize("model", ["simp-gcn", "nl-linkx from a lambda"])
+def test_what_cannot_be_tried_is_not_estimated(model: str) -> None:
+    graph = easy_graph()
+    factory, recipe = configure(model.split()[0], graph, epochs=2)
+    factory = factory if model == "simp-gcn" else lambda made=factory: made()
+    run = fit(factory, graph, splits_of(graph, 1), recipe, progress=False)[0]
+    assert run.failure is None
+    with pytest.raises(OptionError, match="cannot be told beforehand"):
+        fit(factory, graph, splits_of(graph, 1), recipe.model_copy(update={"memory": "64GiB"}), progress=False)
+
+
+@pytest.mark.usefixtures("data_root")
+def test_published_relations_are_of_one_graph() -> None:
+    graph = load_graph("texas")
+    factory, recipe = configure("geom-gcn", graph, space="poincare", epochs=1, memory="64GiB")
+    with pytest.raises(OptionError, match="GeomGCN needs cannot be told beforehand"):
+        fit(factory, graph, "geom-gcn", recipe, progress=False)

@@ -42,6 +42,7 @@ from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Replica
 from nlgnn.training.replicas import evaluate
 from nlgnn.training.run import Run, RunFolder
+from nlgnn.training.systems import configure
 from nlgnn.training.train import Plan, Trained, read_plan
 
 
@@ -261,3 +262,11 @@ def test_a_folder_is_for_one_training_only(tmp_path: Path) -> None:
     ):
         with pytest.raises(RunFolderError, match="holds another training"):
             changed()
+
+
+def test_a_folder_knows_settings_that_change_no_shape(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", {})
+    little, much = (configure("fagcn", GRAPH, eps=eps, epochs=2) for eps in (0.1, 0.9))
+    fit(little[0], GRAPH, splits_of(GRAPH), little[1], folder=folder, progress=False)
+    with pytest.raises(RunFolderError, match="holds another training"):
+        fit(much[0], GRAPH, splits_of(GRAPH), much[1], folder=folder, progress=False)

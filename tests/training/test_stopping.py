@@ -136,11 +136,12 @@ def test_learning_rate_as_torch_lowers_it(values: list[float], patience: int, fa
         assert course.lr == pytest.approx(optimizer.param_groups[0]["lr"])
 
 
-def test_nothing_stops_pretraining() -> None:
-    recipe = Recipe(stopping="patience", patience=2, pretrain_epochs=5, epochs=3)
+@pytest.mark.parametrize("rule", ["patience", "patience-either"])
+def test_nothing_stops_pretraining(rule: str) -> None:
+    recipe = Recipe(stopping=rule, patience=2, pretrain_epochs=5, epochs=9)
     course = Course(recipe)
     states = []
-    for _ in range(8):
-        course.note(1.0, 50.0)
+    for epoch in range(8):
+        course.note(1.0 + epoch, 50.0 - epoch)  # worse and worse
         states.append((course.is_pretraining, course.is_over))
-    assert states == [(True, False)] * 4 + [(False, False)] + [(False, True)] * 3
+    assert states == [(True, False)] * 4 + [(False, False)] * 2 + [(False, True)] * 2  # patience begins anew

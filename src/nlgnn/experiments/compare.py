@@ -94,3 +94,13 @@ def paired_difference(one: list[float | None], other: list[float | None]) -> Spr
     if len(differences) < 2:
         return None
     return Spread(fmean(differences), stdev(differences) / len(differences) ** 0.5)
+
+
+def selection_words(rule: str, metric: str) -> str:
+    """Which epoch a selection rule keeps."""
+    return {
+        "first-best": f"the first epoch with the best validation {metric}",
+        "last-best": f"the last epoch with the best validation {metric}",
+        "lowest-loss": "the epoch with the lowest validation loss",
+        "last-both": f"the last epoch with validation {metric} and loss both as good as ever before",
+    }[rule]

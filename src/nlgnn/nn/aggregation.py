@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from nlgnn.errors import OptionError
-from nlgnn.nn.checks import check_rate, check_width
+from nlgnn.nn.checks import check_choice, check_rate, check_width
 from nlgnn.nn.dropout import Dropout
 from nlgnn.nn.model import reset
 from nlgnn.nn.sequence import RowConv, convolve_along_order, is_plain, stable_order
@@ -59,8 +59,7 @@ class NonLocalAggregation(nn.Module):
     ) -> None:
         super().__init__()
         check_width("channels", channels)
-        if order not in ("score", "random"):
-            raise OptionError(f"order={order!r} is unknown.", "Choose score or random.")
+        check_choice("order", order, ("score", "random"))
         self.multiply_score, self.standardise_score = multiply_score, standardise_score
         self.zero_init, self.order = zero_init, order
         self._foreign = convs is not None  # takes torch's layout, ours takes rows

@@ -27,7 +27,9 @@ SMALLEST_CHANGE, MOST_ROUNDS = 1e-12, 3000  # where Sinkhorn-Knopp stops, as Zhu
 def estimate_compatibility(
     beliefs: Float[Tensor, "n c"], adjacency: Operator, y: Int[Tensor, " n"], nodes: Int[Tensor, " k"]
 ) -> Float[Tensor, "c c"]:
-    """The centred compatibility of classes, in float64 on the CPU. Its rows and columns sum to 0.
+    """The centred compatibility of classes, in float64 on the CPU.
+
+    Its rows and columns sum to 0 as far as Sinkhorn-Knopp gets: zeros among the counts may leave no such matrix.
 
     Args:
         beliefs: class probabilities of all nodes.

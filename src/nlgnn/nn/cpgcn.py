@@ -17,8 +17,10 @@ Training has two phases: the prior alone, by the cross entropy of :math:`R`; the
     \text{released:}\; \mathrm{CE}(\text{logits}) + (1 + \eta)\, \Phi(\bar{H}), \quad
     \Phi(\bar{H}) = \sum_i \Big| \sum_j \bar{H}_{ij} \Big|
 
-Decay of the kernels is the optimiser's, with the same weight in both phases: the factor that it has in the second,
-:math:`\eta` in the paper and :math:`1 + \eta` in the released program, is left out. Until it is estimated,
+Dropout in the Chebyshev prior is ours. The second phase starts with a fresh optimiser; in the authors' program it goes
+on with the moments of the epoch whose weights are restored. Decay of the kernels is the optimiser's, with the same
+weight in both phases: the factor that it has in the second, :math:`\eta` in the paper and :math:`1 + \eta` in the
+released program, is left out. Until it is estimated,
 :math:`\bar{H} = 0`, and the logits are the prior's probabilities.
 """
 
@@ -34,12 +36,13 @@ from torch.nn import functional as F
 
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.checks import check_rate, check_width
+from nlgnn.nn.checks import check_choice, check_rate, check_width
 from nlgnn.nn.compatibility import estimate_compatibility
 from nlgnn.nn.dense import cross_entropy, product
 from nlgnn.nn.dropout import Dropout
-from nlgnn.nn.inputs import Features, features
+from nlgnn.nn.inputs import Edges, Features, features, undirected_adjacency
 from nlgnn.nn.layers import divided_by_degrees, times
+from nlgnn.nn.local import given
 from nlgnn.nn.model import Model
 from nlgnn.nn.sparse import Operator, spmm
 from nlgnn.nn.streamed import StreamedFeatures
@@ -90,10 +93,8 @@ class CPGCN(Model):
         check_width("in_channels", in_channels)
         check_width("hidden", hidden_channels)
         check_width("out_channels", out_channels)
-        if prior not in ("mlp", "cheby"):
-            raise OptionError(f"prior={prior!r} is unknown.", "Choose mlp or cheby.")
-        if cotrain not in ("paper", "released"):
-            raise OptionError(f"cotrain={cotrain!r} is unknown.", "Choose paper or released.")
+        check_choice("prior", prior, ("mlp", "cheby"))
+        check_choice("cotrain", cotrain, ("paper", "released"))
         if cotrain_weight < 0:
             raise OptionError(f"cotrain_weight={cotrain_weight} is negative.", "Give a number of at least 0.")
         self.hops, self.cotrain, self.cotrain_weight = check_width("hops", hops), cotrain, cotrain_weight
@@ -114,13 +115,19 @@ class CPGCN(Model):
 
     def prepare(self, graph: Graph) -> CPGCNInputs:
         """What forward takes, computed once a graph. Edges are taken in both directions."""
-        adjacency = graph.undirected_adjacency
-        laplacian = scaled_laplacian(adjacency, self.compatibility.dtype) if self.uses_laplacian else None
-        return CPGCNInputs(features(graph), Operator.from_scipy(adjacency, symmetric=True), laplacian)
+        return CPGCNInputs(features(graph), *self._operators(graph.undirected_adjacency))
+
+    def _operators(self, adjacency: sparse.csr_array) -> tuple[Operator, Operator | None]:
+        like = self.compatibility
+        laplacian = scaled_laplacian(adjacency, like.dtype).to(like.device) if self.uses_laplacian else None
+        return Operator.from_scipy(adjacency, symmetric=True).to(like.device, like.dtype), laplacian
 
     def forward(
-        self, x: Features, adjacency: Operator, laplacian: Operator | None = None
+        self, x: Features, adjacency: Edges, laplacian: Operator | None = None
     ) -> Float[Tensor, "n c"] | CPGCNOutput:
+        """Takes what `prepare` gives, or features and `edge_index`."""
+        if not isinstance(adjacency, Operator):
+            adjacency, laplacian = self._operators(undirected_adjacency(given(adjacency, x.shape[0]), x.shape[0]))
         prior = self.prior(x, laplacian)
         beliefs = probabilities(prior)
         logits = beliefs

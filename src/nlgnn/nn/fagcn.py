@@ -15,10 +15,8 @@ Neither weights nor activations stand between the layers. What they add of :math
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from jaxtyping import Float
-from scipy import sparse
 from torch import Tensor, nn
 
 from nlgnn.errors import OptionError
@@ -26,7 +24,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.nn.checks import check_rate, check_width
 from nlgnn.nn.dropout import Dropout
 from nlgnn.nn.gated_propagation import GAIN, GatedPropagation
-from nlgnn.nn.inputs import Edges, Features, Inputs, features
+from nlgnn.nn.inputs import Edges, Features, Inputs, features, undirected_adjacency
 from nlgnn.nn.layers import FeatureLinear, divided_by_degrees
 from nlgnn.nn.local import given
 from nlgnn.nn.model import Model, drop_features
@@ -98,10 +96,3 @@ class FAGCN(Model):
     @property
     def _dtype(self) -> torch.dtype:
         return self.classifier.bias.dtype
-
-
-def undirected_adjacency(edges: Tensor, num_nodes: int) -> sparse.csr_array:
-    """0/1 matrix of the symmetric closure; repetitions merged, self loops dropped."""
-    sources, targets = edges[:, edges[0] != edges[1]].cpu().numpy()
-    directed = sparse.csr_array((np.ones(len(sources)), (targets, sources)), shape=(num_nodes, num_nodes))
-    return sparse.csr_array(directed + directed.T)

@@ -72,14 +72,6 @@ def feature_similarity(x: NDArray[np.float32] | sparse.csr_array, num_neighbours
     return FeatureSimilarity(neighbours, np.stack(np.divmod(distinct, num_nodes)), np.concatenate(pair_cosines)[first])
 
 
-def symmetrically_normalised(matrix: sparse.csr_array) -> sparse.csr_array:
-    """Each entry divided by the roots of the sums of two rows: its own, and the one whose number is its column."""
-    sums = matrix.sum(axis=1, dtype=np.float64)
-    scale = np.divide(1, np.sqrt(sums), out=np.zeros_like(sums), where=sums > 0)
-    data = matrix.data * scale[matrix.indices] * np.repeat(scale, np.diff(matrix.indptr))
-    return sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
 def _cosine_blocks(x: NDArray[np.float32] | sparse.csr_array) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """The first row's number, and the cosines of some rows with all rows."""
     num_nodes, num_features = x.shape

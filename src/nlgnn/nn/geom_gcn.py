@@ -30,11 +30,11 @@ from torch import Tensor, nn
 from nlgnn.datasets.relations import Relations, Space, load_relations
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.checks import check_rate, check_width
+from nlgnn.nn.checks import check_choice, check_rate, check_width
 from nlgnn.nn.dropout import Dropout
-from nlgnn.nn.inputs import Features, features
+from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Features, features
 from nlgnn.nn.latent_space import isomap_relations
-from nlgnn.nn.layers import times
+from nlgnn.nn.layers import inverse_power, times
 from nlgnn.nn.model import Model, drop_features
 from nlgnn.nn.sparse import Operator, spmm
 
@@ -89,9 +89,9 @@ class GeomGCN(Model):
         check_width("in_channels", in_channels)
         check_width("hidden", hidden_channels)
         check_width("out_channels", out_channels)
-        _check_choice("neighbourhood", neighbourhood, get_args(Neighbourhood))
-        _check_choice("space", space, ("isomap", *get_args(Space)))
-        _check_choice("latent_direction", latent_direction, get_args(Direction))
+        check_choice("neighbourhood", neighbourhood, get_args(Neighbourhood))
+        check_choice("space", space, ("isomap", *get_args(Space)))
+        check_choice("latent_direction", latent_direction, get_args(Direction))
         self.neighbourhood, self.space, self.latent_direction = neighbourhood, space, latent_direction
         self.hidden_channels, self.out_channels = hidden_channels, out_channels
         self.divisions = 9 if neighbourhood == "both" else 5
@@ -101,6 +101,11 @@ class GeomGCN(Model):
         self.input_dropout = Dropout(check_rate("dropout", dropout))
         self.dropout = Dropout(dropout)
         self.reset_parameters()
+
+    @property
+    def estimable(self) -> bool:
+        """Whether it can be tried on another graph: published relations are those of one graph."""
+        return self.space == "isomap"
 
     def reset_parameters(self) -> None:
         """Xavier's uniform distribution, for the weight of each division by itself."""
@@ -118,8 +123,10 @@ class GeomGCN(Model):
         return GeomInputs(features(graph), *operators(pairs, graph.num_nodes, self.divisions, self.weight.dtype))
 
     def forward(
-        self, x: Features, within_divisions: Operator, mean_over_divisions: Operator
+        self, x: Features, within_divisions: Operator, mean_over_divisions: Operator | None = None
     ) -> Float[Tensor, "n classes"]:
+        if mean_over_divisions is None:
+            raise OptionError(*TAKES_WHAT_IT_PREPARES)
         projected = times(drop_features(x, self.input_dropout), self.weight)
         aggregated = spmm(within_divisions, projected.reshape(-1, self.hidden_channels)).relu_()
         hidden = self.dropout(aggregated.reshape(projected.shape))
@@ -151,16 +158,11 @@ def divided_pairs(
 def operators(pairs: Pairs, num_nodes: int, divisions: int, dtype: torch.dtype) -> tuple[Operator, Operator]:
     """The two operators of `GeomInputs`."""
     receiver, sender, division = pairs
-    scale = np.bincount(receiver, minlength=num_nodes) ** -0.5
-    values = (scale[receiver] * scale[sender]).astype(np.float64 if dtype == torch.float64 else np.float32)
+    scale = inverse_power(np.bincount(receiver, minlength=num_nodes), 0.5, dtype)
+    values = scale[receiver] * scale[sender]
     rows = num_nodes * divisions
     columns = sender * divisions + division
     within = sparse.csr_array((values, (receiver * divisions + division, columns)), shape=(rows, rows))
     mean = sparse.csr_array((values, (receiver, columns)), shape=(num_nodes, rows))
     mean.data /= divisions
     return Operator.from_scipy(within), Operator.from_scipy(mean)
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise OptionError(f"{name}={value!r} is unknown.", f"Choose {', '.join(choices)}.")

@@ -14,7 +14,7 @@ one can project first and then propagate. With :math:`W_w` the rows of :math:`W_
 .. math::
     Z = Z_\emptyset, \qquad Z_w = R_0 W_w + A_1 Z_{w1} + A_2 Z_{w2}.
 
-Each operator is applied K times either way, but to as many columns as classes instead of hidden units.
+Each operator is then applied K times, to as many columns as classes instead of hidden units.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.checks import check_rate, check_width
+from nlgnn.nn.checks import check_choice, check_rate, check_width
 from nlgnn.nn.dropout import Dropout
-from nlgnn.nn.inputs import Features, features
+from nlgnn.nn.inputs import Edges, Features, features, undirected_adjacency
 from nlgnn.nn.layers import divided_by_degrees, split, times
+from nlgnn.nn.local import given
 from nlgnn.nn.model import Model
 from nlgnn.nn.sparse import Operator, spmm
 from nlgnn.nn.streamed import StreamedFeatures
@@ -72,9 +72,7 @@ class H2GCN(Model):
         check_width("in_channels", in_channels)
         check_width("hidden", hidden_channels)
         self.out_channels, self.rounds = check_width("out_channels", out_channels), check_width("rounds", rounds)
-        if activation not in ("relu", "none"):
-            raise OptionError(f"activation={activation!r} is unknown.", "Choose relu or none.")
-        self.activation = activation
+        self.activation = check_choice("activation", activation, ("relu", "none"))
         self.dropout = Dropout(check_rate("dropout", dropout))
         self.embedding = nn.Parameter(torch.empty(in_channels, hidden_channels))
         self.classifier = nn.Parameter(torch.empty((2 ** (rounds + 1) - 1) * hidden_channels, out_channels))
@@ -86,14 +84,20 @@ class H2GCN(Model):
 
     def prepare(self, graph: Graph) -> H2GCNInputs:
         """What forward takes, computed once a graph. Edges are taken in both directions."""
-        adjacency, dtype = graph.undirected_adjacency, self.embedding.dtype
-        return H2GCNInputs(
-            features(graph),
-            divided_by_degrees(adjacency, dtype),
-            divided_by_degrees(at_distance_two(adjacency), dtype),
-        )
+        return H2GCNInputs(features(graph), *self._operators(graph.undirected_adjacency))
 
-    def forward(self, x: Features, neighbours: Operator, two_hop: Operator) -> Float[Tensor, "n c"]:
+    def _operators(self, adjacency: sparse.csr_array) -> tuple[Operator, Operator]:
+        dtype, device = self.embedding.dtype, self.embedding.device
+        neighbours, two_hop = (
+            divided_by_degrees(pattern, dtype).to(device) for pattern in (adjacency, at_distance_two(adjacency))
+        )
+        return neighbours, two_hop
+
+    def forward(self, x: Features, neighbours: Edges, two_hop: Operator | None = None) -> Float[Tensor, "n c"]:
+        """Takes what `prepare` gives, or features and `edge_index`."""
+        if not isinstance(neighbours, Operator) or two_hop is None:
+            edges = given(None if isinstance(neighbours, Operator) else neighbours, x.shape[0])
+            neighbours, two_hop = self._operators(undirected_adjacency(edges, x.shape[0]))
         embedded = times(x, self.embedding)
         if self.activation == "relu":
             embedded = F.relu(embedded)

@@ -18,6 +18,10 @@ from nlgnn.nn.streamed import StreamedFeatures
 
 Features = Float[Tensor, "n d"] | Operator | StreamedFeatures
 Edges = Int[Tensor, "2 m"] | Operator | None
+TAKES_WHAT_IT_PREPARES = (
+    "this model takes more than features and edge_index.",
+    "Call it as model(*model.prepare(graph)); nlgnn.from_pyg makes a graph of a PyG Data object.",
+)
 Prepared = TypeVar("Prepared", bound=tuple[Any, ...])
 
 
@@ -55,6 +59,15 @@ def undirected_edges(graph: Graph) -> Int[Tensor, "2 m"]:
     edges[0] = torch.from_numpy(np.repeat(np.arange(graph.num_nodes), np.diff(adjacency.indptr)))
     edges[1] = torch.from_numpy(adjacency.indices)
     return edges
+
+
+def undirected_adjacency(edges: Int[Tensor, "2 m"], num_nodes: int) -> sparse.csr_array:
+    """0/1 matrix of the symmetric closure, as that of a `Graph`; repetitions merged, self loops dropped."""
+    sources, targets = edges[:, edges[0] != edges[1]].cpu().numpy()
+    directed = sparse.csr_array((np.ones(len(sources), np.float32), (targets, sources)), shape=(num_nodes, num_nodes))
+    adjacency = sparse.csr_array(directed + directed.T)
+    adjacency.data[:] = 1
+    return adjacency
 
 
 def prepare_plain(graph: Graph) -> Inputs:

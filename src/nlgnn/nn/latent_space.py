@@ -61,7 +61,8 @@ def isomap(adjacency: sparse.csr_array) -> Float[np.ndarray, "n 2"]:
     """Positions in the plane; NaN outside the largest component (of several, the first), and if it is a single node.
 
     They are rounded to a millionth of a hop, so that nodes with the same neighbours have the same position. Each axis
-    points to where its third moment is positive: neither the numbering of nodes nor the machine decides about it.
+    points to where its third moment is positive, so that the numbering of nodes does not decide; it does where that
+    moment is 0, as on a line, and above `MOST_LANDMARKS` nodes, where it decides among landmarks of one degree.
     """
     positions = np.full((adjacency.shape[0], 2), np.nan)
     component = csgraph.connected_components(adjacency, directed=False)[1]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
@@ -104,16 +106,30 @@ def normalised(adjacency: sparse.csr_array, dtype: torch.dtype) -> Operator:
 
 def divided_by_degrees(pattern: sparse.csr_array, dtype: torch.dtype) -> Operator:
     """A symmetric pattern; each entry is 1, divided by the roots of both degrees."""
-    degrees = np.diff(pattern.indptr)
-    scale = np.maximum(degrees, 1).astype(np.float64 if dtype == torch.float64 else np.float32) ** -0.5
-    values = scale[pattern.indices]
-    values *= np.repeat(scale, degrees)
-    matrix = sparse.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
-    return Operator.from_scipy(matrix, symmetric=True)
+    roots = inverse_power(np.diff(pattern.indptr), 0.5, dtype)
+    return scaled(pattern, roots, roots, symmetric=True)
+
+
+def inverse_power(sums: NDArray[Any], power: float, dtype: torch.dtype) -> NDArray[np.floating]:
+    """`sums ** -power` in numbers of that type; 0 of what is 0."""
+    numbers: NDArray[np.floating] = sums.astype(np.float64 if dtype == torch.float64 else np.float32)
+    result: NDArray[np.floating] = np.power(numbers, -power, out=np.zeros_like(numbers), where=numbers != 0)
+    return result
+
+
+def scaled(
+    matrix: sparse.csr_array, of_row: NDArray[Any], of_column: NDArray[Any] | None = None, symmetric: bool = False
+) -> Operator:
+    """Every entry times a number for its row and, if given, one for its column. In place: these arrays are large."""
+    values = np.repeat(of_row, np.diff(matrix.indptr))
+    values *= matrix.data
+    if of_column is not None:
+        values *= of_column[matrix.indices]
+    return Operator.from_scipy(sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape), symmetric)
 
 
 def with_diagonal(adjacency: sparse.csr_array) -> sparse.csr_array:
-    """A symmetric matrix of ones without self loops, and one self loop a node."""
+    """A matrix of ones without self loops, and one self loop a node."""
     matrix = sparse.csr_array(adjacency + sparse.eye_array(adjacency.shape[0], dtype=np.float32, format="csr"))
     matrix.sort_indices()
     return matrix

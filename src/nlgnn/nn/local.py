@@ -28,7 +28,7 @@ from torch.utils.checkpoint import checkpoint
 
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.checks import check_rate, check_width
+from nlgnn.nn.checks import check_choice, check_rate, check_width
 from nlgnn.nn.dropout import Dropout
 from nlgnn.nn.graph_attention import GraphAttention, neighbourhoods
 from nlgnn.nn.inputs import Edges, Features, Inputs, features
@@ -66,9 +66,7 @@ class LocalModel(Model, ABC):
         self.layers = nn.ModuleList(layers)
         self.dropout = Dropout(dropout)
         self.input_dropout = Dropout(input_dropout)
-        if activation not in ACTIVATIONS:
-            raise OptionError(f"activation={activation!r} is unknown.", "Choose relu or elu.")
-        self.activation = ACTIVATIONS[activation]
+        self.activation = ACTIVATIONS[check_choice("activation", activation, tuple(ACTIVATIONS))]
 
     @abstractmethod
     def operator(self, edges: Edges, num_nodes: int) -> Operator | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from nlgnn.nn.dropout import Dropout, RandomModule
 from nlgnn.nn.inputs import Features
@@ -20,8 +21,14 @@ class Model(nn.Module):
 
     @property
     def deterministic(self) -> bool:
-        """Whether training and evaluation compute the same."""
-        return not any(module.is_random for module in self.modules() if isinstance(module, RandomModule))
+        """Whether training and evaluation compute the same: no dropout of whatever kind, no running statistics."""
+        return not any(True for _ in self.buffers()) and not any(map(_is_random, self.modules()))
+
+
+def _is_random(module: nn.Module) -> bool:
+    if isinstance(module, RandomModule):
+        return module.is_random
+    return isinstance(module, _DropoutNd) and module.p > 0
 
 
 def reset(module: nn.Module) -> None:

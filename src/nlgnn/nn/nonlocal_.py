@@ -13,7 +13,7 @@ from nlgnn.errors import OptionError, nearest
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.aggregation import NonLocalAggregation
 from nlgnn.nn.attention import GlobalAttention
-from nlgnn.nn.checks import check_width
+from nlgnn.nn.checks import check_choice, check_width
 from nlgnn.nn.dense import cross_entropy
 from nlgnn.nn.inputs import prepare_plain
 from nlgnn.nn.local import GAT, GCN, MLP
@@ -83,6 +83,8 @@ class NonLocal(nn.Module):
         if not 0 <= local_loss <= 1:
             raise OptionError(f"local_loss={local_loss} is not a share.", "Give a number from 0 to 1.")
         self.local, self.local_loss, self.embedding_channels = local, local_loss, embedding_channels
+        check_choice("aggregation", aggregation, ("sort", "attention"))
+        check_choice("head", head, ("concat", "residual"))
         self._has_foreign_parts = score is not None or convs is not None
         self.aggregation: nn.Module
         if aggregation == "sort":
@@ -99,12 +101,8 @@ class NonLocal(nn.Module):
                 score=score,
                 convs=convs,
             )
-        elif aggregation == "attention":
-            self.aggregation = GlobalAttention()
         else:
-            raise OptionError(f"aggregation={aggregation!r} is unknown.", "Choose sort or attention.")
-        if head not in ("concat", "residual"):
-            raise OptionError(f"head={head!r} is unknown.", "Choose concat or residual.")
+            self.aggregation = GlobalAttention()
         self.residual = head == "residual"
         self.head = (
             nn.Linear(embedding_channels, out_channels, bias=False)
@@ -135,6 +133,11 @@ class NonLocal(nn.Module):
             and all(module.p == 0 for module in self.aggregation.modules() if isinstance(module, nn.Dropout))
         )
 
+    @property
+    def identifies_nodes(self) -> bool:
+        """Whether the local model knows nodes by their number."""
+        return bool(getattr(self.local, "identifies_nodes", False))
+
     def decay_groups(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
         """What the local model does not want decayed is not; all else is."""
         spared: list[nn.Parameter] = self.local.decay_groups()[1] if hasattr(self.local, "decay_groups") else []  # type: ignore[operator]
@@ -149,6 +152,12 @@ class NonLocal(nn.Module):
         self, x: Any, edge_index: Any = None, *further: Any, batch: Int[Tensor, " n"] | None = None
     ) -> Float[Tensor, "n c"] | NonLocalOutput:
         z: Tensor = self.local(x, edge_index, *further)
+        if not isinstance(z, Tensor):
+            raise OptionError(
+                f"{type(self.local).__name__} gives more than an embedding, for a loss of its own, which NonLocal does "
+                "not know.",
+                "Wrap a model that gives one tensor.",
+            )
         if z.shape[-1] != self.embedding_channels:
             raise OptionError(
                 f"embedding_channels={self.embedding_channels}, but the local model gives {z.shape[-1]}.",

@@ -1,6 +1,6 @@
 r"""GraphSAGE with the mean of all neighbours (Hamilton, Ying and Leskovec, NeurIPS 2017).
 
-A layer, for the neighbours :math:`N(v)` of a node, itself not among them:
+A layer, for the neighbours :math:`N(v)` of a node, itself not among them (an `edge_index` is taken as it is given):
 
 .. math::
     h_v = x_v W_{root} + \frac{1}{|N(v)|} \sum_{u \in N(v)} x_u W_{mean} + b
@@ -15,7 +15,6 @@ import math
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -23,7 +22,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.nn.checks import check_rate
 from nlgnn.nn.dropout import Dropout
 from nlgnn.nn.inputs import Edges, Features, Inputs, features
-from nlgnn.nn.layers import times
+from nlgnn.nn.layers import inverse_power, scaled, times
 from nlgnn.nn.local import given, layer_widths
 from nlgnn.nn.model import Model, drop_features
 from nlgnn.nn.sparse import Operator, spmm
@@ -60,11 +59,7 @@ class GraphSAGE(Model):
     def prepare(self, graph: Graph) -> Inputs:
         """What forward takes, computed once a graph. Edges are taken in both directions."""
         adjacency = graph.undirected_adjacency
-        degrees = np.diff(adjacency.indptr)
-        shares = np.maximum(degrees, 1).astype(np.float64 if self._dtype == torch.float64 else np.float32) ** -1
-        values = np.repeat(shares, degrees)
-        mean = sparse.csr_array((values, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
-        return Inputs(features(graph), Operator.from_scipy(mean))
+        return Inputs(features(graph), scaled(adjacency, inverse_power(np.diff(adjacency.indptr), 1, self._dtype)))
 
     def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
         num_nodes = x.shape[0]

@@ -26,7 +26,6 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from scipy import sparse
@@ -34,13 +33,13 @@ from torch import Tensor, nn
 
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.checks import check_rate, check_width
+from nlgnn.nn.checks import check_choice, check_rate, check_width
 from nlgnn.nn.dense import cross_entropy
 from nlgnn.nn.dropout import Dropout, RandomSubset
-from nlgnn.nn.feature_similarity import feature_similarity, symmetrically_normalised
-from nlgnn.nn.inputs import Features, features
+from nlgnn.nn.feature_similarity import feature_similarity
+from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Features, features
 from nlgnn.nn.kernel import Kernel, in_front
-from nlgnn.nn.layers import times, with_diagonal
+from nlgnn.nn.layers import inverse_power, scaled, times, with_diagonal
 from nlgnn.nn.model import Model
 from nlgnn.nn.sparse import Operator, multiply, spmm
 
@@ -74,13 +73,17 @@ class SimPGCN(Model):
         gamma: weight of the node itself.
         similarity_loss: weight of the error in telling how similar the features of two nodes are; 0 = none is made.
         gate_bias: where the bias of the choice between both graphs starts: above 0 favours the given one.
-        neighbours: most similar nodes that a node gathers from.
+        neighbours: most similar nodes that a node gathers from. Compared is which features are not 0 or, where more
+            than half are not, the features themselves.
         form: released adds a bias and applies ReLU before the mix, as the authors' program does; paper applies ReLU
             after it, and adds none.
-        directed: whether nodes gather only along the direction of edges, from their targets, as in the authors' program
-            (there a self loop in the data counts twice, here once). Else edges are taken in both directions.
+        directed: whether nodes gather only from the targets of their edges as they stand in the data, whatever the
+            graph says of their direction: so does the authors' program (there a self loop counts twice, here once).
+            Else edges are taken in both directions.
         dropout: share of hidden units dropped in training.
     """
+
+    estimable = False  # comparing all nodes with all takes too long to be tried out
 
     def __init__(
         self,
@@ -99,8 +102,7 @@ class SimPGCN(Model):
         super().__init__()
         for name, width in (("in_channels", in_channels), ("hidden", hidden_channels), ("out_channels", out_channels)):
             check_width(name, width)
-        if form not in ("released", "paper"):
-            raise OptionError(f"form={form!r} is unknown.", "Choose released or paper.")
+        check_choice("form", form, ("released", "paper"))
         if similarity_loss < 0:
             raise OptionError(f"similarity_loss={similarity_loss} is not a weight.", "Give a number of at least 0.")
         self.neighbours, self.directed = check_width("neighbours", neighbours), directed
@@ -128,17 +130,20 @@ class SimPGCN(Model):
         )
 
     def _operator(self, matrix: sparse.csr_array, symmetric: bool = False) -> Operator:
-        dtype = np.float64 if self.first.weight.dtype == torch.float64 else np.float32
-        return Operator.from_scipy(symmetrically_normalised(matrix).astype(dtype), symmetric)
+        """Each entry divided by the roots of the sums of two rows: its own, and the one whose number is its column."""
+        roots = inverse_power(matrix.sum(axis=1), 0.5, self.first.weight.dtype)
+        return scaled(matrix, roots, roots, symmetric)
 
     def forward(
         self,
         x: Features,
         adjacency: Operator,
-        feature_graph: Operator,
-        pairs: Int[Tensor, "2 p"],
-        similarities: Float[Tensor, " p"],
+        feature_graph: Operator | None = None,
+        pairs: Int[Tensor, "2 p"] | None = None,
+        similarities: Float[Tensor, " p"] | None = None,
     ) -> Float[Tensor, "n c"] | SimPOutput:
+        if feature_graph is None or pairs is None or similarities is None:
+            raise OptionError(*TAKES_WHAT_IT_PREPARES)
         hidden = self.dropout(self.first(x, adjacency, feature_graph, torch.relu))
         logits: Tensor = self.second(hidden, adjacency, feature_graph)
         if not self.training or self.similarity_loss == 0:

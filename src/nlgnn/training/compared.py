@@ -1,4 +1,7 @@
-"""The systems that Liu et al. (2021) compare with, as their own authors train them. Data, not code.
+"""The systems that Liu et al. (2021) compare with, and stronger local embeddings. Data, not code.
+
+They are trained as their own authors train them, as far as they say how: where no settings of a dataset were
+published, and for GraphSAGE throughout, what is tried is ours. LINKX has no batch normalisation, and coupled decay.
 
 Weight decay is that of torch's Adam: where authors penalise the squared weights themselves (Keras), it is twice theirs.
 """
@@ -63,13 +66,13 @@ def geom_gcn(name: str, neighbourhood: str, summary: str) -> System:
 
 
 COMPARED = (
-    geom_gcn("geom-gcn", "both", "neighbours by graph and by position, by quadrant"),
-    geom_gcn("geom-gcn-g", "graph", "Geom-GCN with graph neighbours only"),
-    geom_gcn("geom-gcn-s", "latent", "Geom-GCN with neighbours by position only"),
+    geom_gcn("geom-gcn", "both", "neighbours in graph and plane"),
+    geom_gcn("geom-gcn-g", "graph", "Geom-GCN, neighbours in graph only"),
+    geom_gcn("geom-gcn-s", "latent", "Geom-GCN, neighbours in plane only"),
     System(
         "h2gcn",
         "nlgnn.nn:H2GCN",
-        "keeps a node, neighbours and their neighbours apart",
+        "keeps one hop and two hops apart",
         "Zhu et al. NeurIPS, 2020.",
         defaults={"hidden": 64, "dropout": 0.5},
         search_space={
@@ -85,7 +88,7 @@ COMPARED = (
     System(
         "simp-gcn",
         "nlgnn.nn:SimPGCN",
-        "mixes neighbours and nodes of similar features",
+        "neighbours and similar nodes",
         "Jin et al. WSDM, 2021.",
         defaults={"hidden": 32, "dropout": 0.5},
         search_space={
@@ -126,7 +129,7 @@ COMPARED = (
     System(
         "fagcn",
         "nlgnn.nn:FAGCN",
-        "adds or subtracts neighbours by a learned gate",
+        "adds or subtracts neighbours",
         "Bo et al. AAAI, 2021.",
         defaults={"hidden": 32, "dropout": 0.5},
         search_space={
@@ -143,7 +146,7 @@ COMPARED = (
     System(
         "cpgcn",
         "nlgnn.nn:CPGCN",
-        "propagates beliefs through learned compatibilities",
+        "spreads beliefs by compatibility",
         "Zhu et al. AAAI, 2021 (CPGNN).",
         defaults={"hidden": 64, "dropout": 0.5},
         search_space={"prior": ("mlp", "cheby"), "hops": (1, 2), "dropout": (0, 0.5), "weight_decay": (2e-5, 1e-3)},
@@ -182,7 +185,7 @@ STRONGER = (
     System(
         "dirgcn",
         "nlgnn.nn:DirGCN",
-        "averages those it points to and those pointing to it apart",
+        "in- and out-neighbours apart",
         "Rossi et al. LoG, 2023.",
         defaults={"hidden": 64, "dropout": 0.5},
         search_space={
@@ -204,7 +207,7 @@ STRONGER = (
     System(
         "linkx",
         "nlgnn.nn:LINKX",
-        "features and rows of the adjacency matrix, mixed",
+        "features and adjacency rows",
         "Lim et al. NeurIPS, 2021.",
         defaults={"hidden": 64, "dropout": 0.5},
         search_space={
@@ -221,7 +224,7 @@ STRONGER = (
     System(
         "gcnii",
         "nlgnn.nn:GCNII",
-        "a deep GCN that keeps coming back to its start",
+        "a deep GCN tied to its start",
         "Chen et al. ICML, 2020.",
         defaults={"hidden": 64, "dropout": 0.5},
         search_space={
@@ -254,8 +257,8 @@ STRONGER = (
     System(
         "sage",
         "nlgnn.nn:GraphSAGE",
-        "a node and the mean of its neighbours apart",
-        "Hamilton, Ying, Leskovec. NeurIPS, 2017.",
+        "itself and its neighbours' mean",
+        "Hamilton et al. NeurIPS, 2017.",
         defaults={"hidden": 64, "dropout": 0.5},
         program={"epochs": 1000, "lr": 0.01, "weight_decay": 5e-4, "stopping": "patience", "patience": 200},
         settings=every_combination(dropout=(0.0, 0.5), weight_decay=(5e-5, 5e-4), lr=(0.01, 0.05)),

@@ -108,7 +108,7 @@ def _fit(
         examples.append(model_like(factory))
         check_pretraining(examples[-1], recipe)
         if folder:
-            folder.claim(identity(graph, splits, recipe, examples[-1]))
+            folder.claim(identity(graph, splits, recipe, factory, examples[-1]))
     runs = [
         [Run(index, recipe.seed + index, split.protocol, split.index) for index, split in enumerate(splits)]
         for _, recipe in settings
@@ -207,11 +207,17 @@ class _Training:
         self.bar.finish_run()
 
 
-def identity(graph: Graph, splits: Sequence[Split], recipe: Recipe, model: nn.Module) -> str:
-    """A hash of all that decides the figures: runs with another one are not of the same training."""
+def identity(
+    graph: Graph, splits: Sequence[Split], recipe: Recipe, factory: Callable[[], nn.Module], model: nn.Module
+) -> str:
+    """A hash of all that decides the figures: runs with another one are not of the same training.
+
+    Of the arguments of a model it knows those that `configure` gives; of other factories the shapes that come out.
+    """
     shapes = [(name, tuple(value.shape)) for name, value in model.state_dict().items()]
     settings = recipe.model_dump(exclude=EXECUTION)
-    digest = hashlib.sha256(repr((graph.fingerprint, settings, type(model).__name__, shapes)).encode())
+    arguments = sorted(factory.keywords.items()) if isinstance(factory, partial) else []
+    digest = hashlib.sha256(repr((graph.fingerprint, settings, type(model).__name__, arguments, shapes)).encode())
     for split in splits:
         digest.update(np.packbits([split.train, split.val, split.test]).tobytes())
     return digest.hexdigest()[:16]

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from nlgnn.errors import NlgnnError
+from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.on_disk import FeaturesOnDisk
 from nlgnn.nn.inputs import prepare
@@ -31,7 +31,7 @@ from nlgnn.training.sizes import parse_size, show_size
 
 TRIAL_NODES = 16_000  # so many that chunks of fixed size do not hide what grows
 # Graphs that no model here could fill this machine with are trained without asking.
-GENEROUS_BYTES_A_NODE, GENEROUS_BYTES_AN_EDGE = 20_000, 1000
+GENEROUS_BYTES_A_NODE, GENEROUS_BYTES_AN_EDGE = 60_000, 1000
 SHARE_OF_FREE_MEMORY = 0.7  # estimates have been a quarter too low
 
 
@@ -51,6 +51,13 @@ def memory_plan(job: Job, graph: Graph) -> MemoryPlan:
     generous = GENEROUS_BYTES_A_NODE * graph.num_nodes + GENEROUS_BYTES_AN_EDGE * graph.edge_index.shape[1]
     if allowed is None or (job.recipe.memory is None and resident_bytes() + generous < allowed):
         return MemoryPlan()
+    if not _can_be_tried(job):
+        if job.recipe.memory is None:
+            return MemoryPlan()
+        raise OptionError(
+            f"what {type(job.example).__name__} needs cannot be told beforehand, by a trial on a small graph.",
+            "Leave memory out.",
+        )
     needed = step_bytes(job, graph, recompute=False)
     resident = resident_bytes()  # after the trial, which makes torch load what training needs
     if resident + needed <= allowed:
@@ -94,6 +101,15 @@ def set_recompute(model: nn.Module, recompute: bool) -> None:
     for module in model.modules():
         if hasattr(module, "recompute"):
             setattr(module, "recompute", recompute)  # noqa: B010, a module may have it or not
+
+
+def _can_be_tried(job: Job) -> bool:
+    """Whether the model works on a small random graph as it is, and prepares it quickly."""
+    modules = list(job.example.modules())
+    sized = isinstance(job.factory, partial) and "num_nodes" in job.factory.keywords
+    return all(getattr(module, "estimable", True) for module in modules) and (
+        sized or not any(getattr(module, "identifies_nodes", False) for module in modules)
+    )
 
 
 def _trial(job: Job, graph: Graph, nodes: int, edges: int, recompute: bool) -> int:

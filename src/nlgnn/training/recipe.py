@@ -87,6 +87,11 @@ class Recipe(BaseModel):
 def check_pretraining(model: object, recipe: Recipe) -> None:
     if recipe.pretrain_epochs and not hasattr(model, "pretrain_loss"):
         raise OptionError(f"{type(model).__name__} has no pre-training.", "Leave pretrain_epochs at 0.")
+    if not recipe.pretrain_epochs and hasattr(model, "after_pretraining"):
+        raise OptionError(
+            f"{type(model).__name__} starts from what pre-training gives, but pretrain_epochs is 0.",
+            "Give it some: pretrain_epochs=400.",
+        )
 
 
 def help_of(field: str) -> str:

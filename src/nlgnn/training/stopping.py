@@ -52,6 +52,10 @@ class Course:
         elif self.epoch - self._lr_epoch > self.recipe.lr_patience:
             self.lr, self._lr_epoch = self.lr * self.recipe.lr_factor, self.epoch
 
+    def _epochs_since(self, epoch: int) -> int:
+        """Waiting begins anew after pre-training."""
+        return self.epoch - max(epoch, self.recipe.pretrain_epochs)
+
     @property
     def is_pretraining(self) -> bool:
         return self.epoch < self.recipe.pretrain_epochs
@@ -68,8 +72,8 @@ class Course:
                 *previous, last = self._losses
                 return epoch > recipe.epochs / 2 and bool(previous) and last > fmean(previous)
             case "patience":
-                return self.epoch - self.best_epoch >= recipe.patience
+                return self._epochs_since(self.best_epoch) >= recipe.patience
             case "patience-either":
-                return self.epoch - self._last_good_epoch >= recipe.patience
+                return self._epochs_since(self._last_good_epoch) >= recipe.patience
             case "never":
                 return False

@@ -62,9 +62,8 @@ def dataset_options(graph_name: str, system: System, preset: str) -> dict[str, A
     from nlgnn.datasets.catalog import CATALOG
 
     options: dict[str, Any] = {"metric": CATALOG[graph_name].metric} if graph_name in CATALOG else {}
-    trained_as = _trained_as(system)
-    if trained_as.program:
-        options |= trained_as.published.get(graph_name, {})
+    if trained_as(system).program:
+        options |= trained_as(system).published.get(graph_name, {})
     elif graph_name in PUBLISHED:
         options |= PUBLISHED[graph_name].options
         if system.name != PUBLISHED[graph_name].system:
@@ -74,14 +73,14 @@ def dataset_options(graph_name: str, system: System, preset: str) -> dict[str, A
     return options
 
 
-LIU = "Liu, Wang, Ji: Non-Local Graph Neural Networks. IEEE TPAMI, 2021."
+LIU = "Liu, Wang, Ji. IEEE TPAMI, 2021."
 
 
 def non_local(local: System, name: str = "", path: str = "") -> System:
     return System(
         name or f"nl-{local.name}",
         path,
-        f"{name.removeprefix('nl').upper() or local.name}, then all nodes along a learned order",
+        f"{name.removeprefix('nl').upper() or local.name}, then along a learned order",
         LIU,
         defaults=local.defaults,
         search_space={**local.search_space, "kernel_size": (3, 5, 7)},
@@ -124,7 +123,7 @@ def load(system: System) -> type[nn.Module]:
     return NonLocalOf.around(SYSTEMS[system.local].load())
 
 
-def _trained_as(system: System) -> System:
+def trained_as(system: System) -> System:
     """Whose programme holds: a non-local system is trained as its local part is, for the two to be compared."""
     return system if system.local is None else SYSTEMS[system.local]
 
@@ -160,7 +159,7 @@ def resolve(
             raise OptionError(f"{system.name} has no option {option!r}.", how)
     preset = preset or default_preset(graph_name)
     of_dataset = dataset_options(graph_name, system, preset)
-    bundles = {**system.defaults, **PRESETS[preset], **_trained_as(system).program, **of_dataset}
+    bundles = {**system.defaults, **PRESETS[preset], **trained_as(system).program, **of_dataset}
     if "dropout" in options:
         bundles.pop("conv_dropout", None)  # one rate given is both, unless the other is given too
     chosen = {option: value for option, value in bundles.items() if option in known} | dict(options)

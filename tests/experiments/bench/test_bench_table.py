@@ -9,7 +9,8 @@ import pytest
 from nlgnn.experiments.bench.cases import all_cases
 from nlgnn.experiments.bench.page import results_page
 from nlgnn.experiments.bench.scale import NODES
-from nlgnn.experiments.bench.table import as_ratio, as_time, exponents, goal_rows, paper_rows, scaling_rows
+from nlgnn.experiments.bench.table import as_ratio, as_time, exponents, goal_rows, paper_rows, scaling_rows, system_rows
+from nlgnn.experiments.bench.timing import compare
 
 ABOUT = {
     "threads": 1,
@@ -117,6 +118,21 @@ def test_paper() -> None:
     }
     assert rows["NLGCN"]["snap-patents, ours"] == "13000.0 (1.3)"
     assert rows["Geom-GCN"]["snap-patents, paper"] == rows["Geom-GCN"]["Chameleon, ours"] == "–"
+
+
+def test_systems() -> None:
+    def result(gcn: float, other: float) -> dict[str, Any]:
+        times = {"gcn": [gcn] * 3, "h2gcn": [other] * 3}
+        return {**compare(times, "steps"), "prepared once": {"gcn": 0.25, "h2gcn": 1.5}}
+
+    results = {"systems-chameleon": result(0.002, 0.01), "systems-squirrel": result(0.004, 0.1)}
+    gcn, h2gcn = system_rows(all_cases(), results)
+    assert gcn["chameleon, to gcn"] == ""
+    assert h2gcn["system"] == "h2gcn"
+    assert h2gcn["squirrel"] == "100 ms"
+    assert h2gcn["squirrel, to gcn"].startswith("25.0×")
+    assert h2gcn["chameleon, once"] == "1.50 s"
+    assert not any("system" in row["what"] for row in goal_rows(all_cases(), results))
 
 
 @pytest.mark.parametrize("exponent", [1.0, 1.3, 2.0])

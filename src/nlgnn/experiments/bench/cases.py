@@ -86,6 +86,7 @@ def quick_cases() -> list[Case]:
         Case(f"overhead-{graph}", OVERHEAD, graph, partial(steps.measure_overhead, graph, QUICK), OVERHEAD_GOAL),
         Case(f"search-{graph}", SEARCH, graph, partial(trainings.measure_search, graph, QUICK), SEARCH_GOAL),
         Case(f"paper-{graph}", PAPER, graph, partial(steps.measure_for_paper, graph, QUICK)),
+        Case(f"systems-{graph}", EVERY_SYSTEM, graph, partial(steps.measure_systems, graph, QUICK)),
         _both_case(1_000, 5),
         *(_scale_case("NLGCN", nodes, 3) for nodes in (1_000, 3_000)),
     ]
@@ -97,7 +98,8 @@ GAT = "GAT 8 × 48, one training step"
 OVERHEAD = "NLGCN beside GCN, one training step"
 SEARCH = "NLMLP, search of 36 settings × 10 splits × 200 epochs"
 THREADS = "NLGCN, one training step, more threads than one"
-PAPER = "GCN, GAT, NLGCN: 500 training steps"
+PAPER = "GCN, GAT, Geom-GCN, NLGCN: 500 training steps"
+EVERY_SYSTEM = "every local and compared system, one training step"
 
 
 def _small_cases(effort: Effort) -> Iterator[Case]:
@@ -124,6 +126,7 @@ def _small_cases(effort: Effort) -> Iterator[Case]:
         yield Case(f"threads-{nodes}", THREADS, as_size(nodes), measure)
     for graph in PAPER_GRAPHS:
         yield Case(f"paper-{graph}", PAPER, graph, partial(steps.measure_for_paper, graph, effort))
+        yield Case(f"systems-{graph}", EVERY_SYSTEM, graph, partial(steps.measure_systems, graph, effort))
 
 
 def _large_cases() -> Iterator[Case]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,15 +18,17 @@ from nlgnn.experiments.bench.peers import PlainGAT, PlainNLGCN, check_equal
 from nlgnn.experiments.bench.timing import compare, paired_ratio, side_by_side, stopwatch, threads_in_use
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
-from nlgnn.nn import GAT, GCN, NLGCN
+from nlgnn.nn import GAT, GCN, NLGCN, GeomGCN
 from nlgnn.nn.inputs import prepare, prepare_plain
 from nlgnn.training.adam import Adam
 from nlgnn.training.execution import stored_entries
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replicas import Objective
+from nlgnn.training.systems import SYSTEMS, configure, get_system
 
 THREADS = 1
 HIDDEN, HEADS, LR, WEIGHT_DECAY = 48, 8, 0.01, 5e-4
+SYSTEMS_SECONDS = 4  # times as long as a case of two or three sides
 TURN = 0.05  # seconds: as in training, most steps then find their own data in the cache, not another side's
 PYG, PYG_CACHED = "PyG", "PyG, cached"
 A_STEP = f"training steps (forward, loss, backward, Adam), no dropout, for at least {TURN:g} s a turn"
@@ -166,8 +169,32 @@ def measure_threads(make: Callable[[], Problem], effort: Effort) -> dict[str, An
 def measure_for_paper(name: str, effort: Effort) -> dict[str, Any]:
     """What the paper's table of running times holds: a training step of each model, to be averaged."""
     problem = Problem.named(name)
-    models = (GCN(*problem.widths), GAT(*problem.widths, heads=HEADS), NLGCN(*problem.widths))
+    models = {
+        "GCN": GCN(*problem.widths),
+        "GAT": GAT(*problem.widths, heads=HEADS),
+        "Geom-GCN": GeomGCN(*problem.widths),
+        "NLGCN": NLGCN(*problem.widths),
+    }
     with threads_in_use(THREADS):
-        steps = {type(model).__name__: our_step(problem, model, prepare(model, problem.graph)) for model in models}
-        sides = {label: stopwatch(step) for label, step in steps.items()}
+        sides = {
+            label: stopwatch(our_step(problem, model, prepare(model, problem.graph))) for label, model in models.items()
+        }
         return compare(side_by_side(sides, effort.paper_epochs), "training steps, one a turn")
+
+
+def measure_systems(name: str, effort: Effort) -> dict[str, Any]:
+    """A training step of every system, as long as GCN's is the measure; what is prepared once is timed apart."""
+    problem = Problem.named(name)
+    sides, prepared = {}, {}
+    names = sorted(SYSTEMS, key=lambda system: system != "gcn")  # first the one that others are compared with
+    with threads_in_use(THREADS):
+        for system in names:
+            if get_system(system).local is None:
+                model = configure(system, problem.graph, preset="paper", hidden=HIDDEN)[0]()
+                started = time.perf_counter()
+                inputs = prepare(model, problem.graph)
+                prepared[system] = time.perf_counter() - started
+                sides[system] = stopwatch(our_step(problem, model, inputs), TURN)
+        times = side_by_side(sides, effort.rounds, SYSTEMS_SECONDS * effort.seconds)
+        protocol = f"training steps, hidden {HIDDEN}, else with each system's own defaults, dropout among them"
+        return {**compare(times, protocol), "prepared once": prepared}

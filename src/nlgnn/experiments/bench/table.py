@@ -30,7 +30,7 @@ def goal_rows(cases: Iterable[Case], results: Results) -> list[dict[str, str]]:
             peak = result["peak GiB"]
             compared = {"ours": f"{peak:.2f} GiB", "against": case.against, "ratio": ""}
             rows.append(about | compared | _verdict(case.goal, peak) | threads)
-        elif "ratios" in result and not case.name.startswith("paper-"):
+        elif "ratios" in result and not case.name.startswith(("paper-", "systems-")):
             peer, ratio = best_peer(result)
             compared = {
                 "ours": as_time(next(iter(result["seconds"].values()))["median"]),
@@ -105,6 +105,20 @@ def paper_rows(results: Results) -> list[dict[str, str]]:
             row[f"{graph}, ours"] = ours
         rows.append(row)
     return rows
+
+
+def system_rows(cases: Iterable[Case], results: Results) -> list[dict[str, str]]:
+    """A row a system: how long its training step takes on each graph, beside GCN's, and what it prepares once."""
+    rows: dict[str, dict[str, str]] = {}
+    for case in cases:
+        if case.name.startswith("systems-") and case.name in results:
+            result = results[case.name]
+            for system, seconds in result["seconds"].items():
+                row = rows.setdefault(system, {"system": system})
+                row[case.on] = as_time(seconds["median"])
+                row[f"{case.on}, to gcn"] = as_ratio(result["ratios"][system]) if system in result["ratios"] else ""
+                row[f"{case.on}, once"] = as_time(result["prepared once"][system])
+    return list(rows.values())
 
 
 def scaling_rows(results: Results) -> list[dict[str, Any]]:
