@@ -127,7 +127,8 @@ def model_keywords() -> set[str]:
     local = {c.local_class if issubclass(c, NonLocalOf) else c for c in classes}
     names = {name for c in (*local, NonLocal, NonLocalOf) for name in inspect.signature(c).parameters}
     names -= {"in_channels", "out_channels", "num_nodes", "options", "local", "score", "convs"}
-    return {SHORT_NAMES.get(name, name) for name in names}
+    fixed = {name for system in SYSTEMS.values() for name in system.fixed}
+    return {SHORT_NAMES.get(name, name) for name in names - fixed}
 
 
 def test_flags_and_toml_keys_are_the_fields_and_arguments() -> None:

@@ -120,7 +120,7 @@ def model_table() -> RenderableType:
 def model_page(name: str) -> RenderableType:
     from nlgnn.training.options import model_options
     from nlgnn.training.recipe import Recipe
-    from nlgnn.training.systems import PRESETS, get_system, trained_as
+    from nlgnn.training.systems import PRESETS, PUBLISHED, get_system, trained_as
 
     system = get_system(name)
     options = model_options(system)
@@ -129,20 +129,20 @@ def model_page(name: str) -> RenderableType:
         for option in options.values()
     ]
     program = trained_as(system).program
-    known = (options.keys() | Recipe.model_fields.keys()) - program.keys()
+    known = (options.keys() | Recipe.model_fields.keys()) - program.keys() - ({"window"} if program else set())
     presets = {
         preset: _settings({key: value for key, value in bundle.items() if key in known}) or "changes nothing"
         for preset, bundle in PRESETS.items()
     }
+    published = {dataset: chosen.options for dataset, chosen in PUBLISHED.items() if chosen.system == system.name}
+    published |= trained_as(system).published
     facts = {
         "what it does": system.summary,
         "source": system.source,
         "local part": system.local or "",
         "trained with": _settings(program),
-        "published for": "\n".join(
-            f"{dataset}: {_settings(of_dataset)}" for dataset, of_dataset in trained_as(system).published.items()
-        ),
-        "variants": "\n".join(map(_settings, system.variants)),
+        "published for": "\n".join(f"{dataset}: {_settings(chosen)}" for dataset, chosen in published.items()),
+        "variants": "\n".join(map(_settings, trained_as(system).variants)),
         "search space": "\n".join(
             f"{key}: {', '.join(map(str, values))}" for key, values in system.search_space.items()
         ),
@@ -179,14 +179,17 @@ def result_table(trained: list[tuple[str, Trained]]) -> RenderableType:
 
 def _protocol(result: Trained) -> str:
     from nlgnn.experiments.compare import selection_words
+    from nlgnn.training.systems import get_system, trained_as
 
     recipe, runs = result.recipe, result.runs
     splits = len({run.split for run in runs})
     chosen = selection_words(recipe.selection, recipe.metric)
+    own = trained_as(get_system(result.plan.model))
+    trained = f"trained as {own.name} has it" if own.program else f"preset {result.folder.config['preset']}"
     return (
         f"Graph {result.plan.graph}. Mean ± sample standard deviation over {_count(len(runs), 'run')} on "
         f"{_count(splits, 'split')}, "
-        f"protocol {result.plan.protocol}, preset {result.folder.config['preset']}; figures of {chosen}. "
+        f"protocol {result.plan.protocol}, {trained}; figures of {chosen}. "
         f"Epochs: mean trained, stopping rule {recipe.stopping}; ms/epoch: training step and evaluation."
     )
 

@@ -23,7 +23,6 @@ from nlgnn.render import result_table
 from nlgnn.training.options import all_model_options
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import RunFolder
-from nlgnn.training.system import DEFAULTS
 from nlgnn.training.systems import PRESETS, configure, get_system, resolve
 from nlgnn.training.train import Plan, Trained, read_plan, resume, train
 
@@ -66,7 +65,10 @@ def train_graph(
     allow_unverified: AllowUnverified = False,
     **options: Any,
 ) -> None:
-    """Train a model on every split of a graph."""
+    """Train a model on every split of a graph.
+
+    A model's own defaults, programme and published settings come before the defaults shown here: nlgnn models NAME.
+    """
     options = {name: value for name, value in options.items() if value is not None}
     if resume is not None:
         fixed = {"splits": splits, "runs": runs, "preset": preset, "out": out, "config": config} | options
@@ -192,7 +194,6 @@ def train_command() -> Callable[..., None]:
     }
     flags |= {name: (option.type, option.default, option.help, "Model") for name, option in all_model_options().items()}
     for name, (annotation, default, words, panel) in flags.items():
-        default = DEFAULTS.get(name, default)
         shown = False if default is None else str(default)
         option = typer.Option(help=words, show_default=shown, rich_help_panel=panel)
         parameters[name] = inspect.Parameter(

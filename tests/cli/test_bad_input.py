@@ -55,6 +55,19 @@ BAD_OPTIONS = {
         "mlp has no option 'order'",
         "one of nlmlp, nlgcn, nlgat",
     ),
+    "no relations": (
+        "train mushroom-body --model geom-gcn --space poincare",
+        "no relation file .* graph 'mushroom-body-left'",
+        "space=isomap",
+    ),
+    "no first phase": ("train texas --model cpgcn --pretrain-epochs 0", "CPGCN starts from", "pretrain_epochs"),
+    "a phase of none": ("train texas --model h2gcn --pretrain-epochs 3", "H2GCN has no pre-training", "at 0"),
+    "no trial": ("train mushroom-body --model simp-gcn --memory 8GiB", "cannot be told beforehand", "Leave memory out"),
+    "choice of another": (
+        "train texas --model h2gcn --activation elu",
+        "activation='elu'",
+        "relu or none",
+    ),
     "no step": ("train texas --lr 0", r"lr=0\.0", "Learning rate"),
     "undefined step": ("train texas --lr nan", "lr=nan", "Learning rate"),
     "no epoch": ("train texas --epochs 0", "epochs=0", "Training epochs"),
@@ -89,6 +102,7 @@ def test_metric_of_two_classes_on_five(command: Command, data_root: Path) -> Non
     [
         ("train texas --lr fast", "--lr"),
         ("train texas --order sideways", "--order"),
+        ("train texas --model geom-gcn-g --neighbourhood latent", "--neighbourhood"),
         ("train texas --kernal-size 3", "--kernel-size"),
         ("trian texas", "train"),
     ],

@@ -199,7 +199,9 @@ def test_no_bar_where_there_is_no_terminal(command: Command, monkeypatch: pytest
 def test_help_says_what_is_taken_by_default(command: Command) -> None:
     words = " ".join(command("train", "--help").out.split())
     assert re.search(r"--dropout <float>.*?\[default: \(0\.5\)\]", words)
-    assert re.search(r"--hidden <int>[^-]*\[default: \(48\)\]", words)
+    assert not re.search(r"--hidden <int>[^-]*\[default", words)  # models have other ones
+    assert "For h2gcn. [default: (2)]" in words
+    assert "Of h2gcn: after the first embedding: relu or none." in words
 
 
 def test_interrupted_controls_are_completed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,3 +227,33 @@ def test_a_local_model_has_no_controls(command: Command) -> None:
     done = command("train", "mushroom-body", "--model", "gcn", "--controls", "--runs", 1, "--epochs", 2, "--out", "X")
     assert done.code == 0
     assert done.err == "gcn is a local model: it has no controls.\n"
+
+
+@pytest.mark.parametrize(
+    ("model", "flags"),
+    [
+        ("h2gcn", ("--rounds", 1, "--activation", "none")),
+        ("geom-gcn-s", ("--space", "isomap")),
+        ("cpgcn", ("--prior", "cheby", "--pretrain-epochs", 2)),
+        ("simp-gcn", ("--form", "paper")),
+        ("fagcn", ("--eps", 0.5)),
+        ("gcnii", ("--num-layers", 3, "--own-weights")),
+    ],
+)
+def test_compared_systems(command: Command, model: str, flags: tuple[Any, ...]) -> None:
+    done = command("train", "mushroom-body", "--model", model, "--runs", 2, "--epochs", 3, "--out", "X", *flags)
+    assert done.code == 0
+    assert "trained as " + model in " ".join(done.out.split())
+    chosen = config("X")["model_arguments"] | config("X")["recipe"]
+    for flag, value in zip(flags[::2], flags[1::2], strict=False):
+        assert chosen[flag[2:].replace("-", "_")] == value
+
+
+def test_a_wrapped_system_beside_its_local_part(command: Command) -> None:
+    train = ("train", "mushroom-body", "--model", "nl-linkx", "--runs", 2, "--epochs", 3, "--out", "X", "--controls")
+    done = command(*train)
+    assert done.code == 0
+    labels = [line.split("  ")[0] for line in done.out.splitlines()[1:5]]
+    assert labels == ["nl-linkx", "linkx", "nl-linkx, kernel 1", "nl-linkx, random order"]
+    again = command("train", "--resume", "X", "--controls")
+    assert figures(again.out) == figures(done.out)

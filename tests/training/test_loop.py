@@ -105,6 +105,27 @@ def test_decay_as_the_model_says(model_class: type[Linear]) -> None:
         torch.testing.assert_close(run.state[name], value, rtol=1e-5, atol=1e-6)
 
 
+def test_the_learning_rate_falls_on_plateaus() -> None:
+    """As torch's ReduceLROnPlateau and Adam have it, step by step."""
+    graph = easy_graph()
+    split = splits_of(graph)[0]
+    options = {"lr": 2.0, "lr_factor": 0.5, "lr_patience": 1, "weight_decay": 0, "epochs": 25}
+    run = quiet_fit(Linear, graph, **options)[0]
+    torch.manual_seed(0)
+    model = Linear()
+    optimizer = torch.optim.Adam(model.parameters(), lr=2.0)
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
+    x, y = torch.from_numpy(graph.scale_features("unit-sum").x), torch.from_numpy(graph.y)
+    for val_loss in run.curves["val_loss"]:
+        optimizer.zero_grad()
+        F.cross_entropy(model.map(x[split.train]), y[split.train]).backward()
+        optimizer.step()
+        expected = F.cross_entropy(model.map(x[split.val]), y[split.val]).item()
+        assert val_loss == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        scheduler.step(expected)
+    assert optimizer.param_groups[0]["lr"] < 0.5  # it has fallen, more than once
+
+
 class Counting(Linear):
     """With a loss of its own, which takes the bias somewhere that cross entropy does not."""
 

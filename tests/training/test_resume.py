@@ -194,6 +194,29 @@ def test_interrupted_without_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("checkpoint_every_epoch")
+@pytest.mark.parametrize("epoch", [1, 3, 4])  # in the first phase of CPGCN, at its end, after it
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("cpgcn", {"pretrain_epochs": 3, "hops": 2}),
+        ("geom-gcn", {"lr": 1.0, "lr_factor": 0.5, "lr_patience": 1}),
+        ("simp-gcn", {}),
+        ("nl-linkx", {}),
+    ],
+)
+def test_two_at_once_of_systems_with_ways_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, options: dict[str, Any], epoch: int
+) -> None:
+    plan = small_plan(model, replicas=2, **{"epochs": 6} | options)
+    whole = quiet_train(plan, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        signal_at(epoch, signal.SIGINT, patch)
+        with pytest.raises(KeyboardInterrupt):
+            quiet_train(plan, tmp_path / "run")
+    assert_same_runs(quiet_resume(tmp_path / "run").runs, whole.runs)
+
+
+@pytest.mark.usefixtures("checkpoint_every_epoch")
 @pytest.mark.parametrize("interrupted_after", [2, 4, 5])
 def test_phases(interrupted_after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Pretrained(Linear):

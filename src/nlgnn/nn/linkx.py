@@ -43,7 +43,7 @@ class LINKX(Model):
         num_edge_layers: layers that embed the numbers of the neighbours.
         num_node_layers: layers that embed the features.
         num_layers: layers that come after both are mixed.
-        dropout: share of hidden units dropped in training, between the layers after the mixing.
+        dropout: share of hidden units dropped in training, between the layers after the mixing; one layer has none.
     """
 
     identifies_nodes: ClassVar[bool] = True

@@ -28,6 +28,7 @@ def by_dataset(**of_datasets: Options) -> Mapping[str, Options]:
 # Geom-GCN: Adam, the learning rate lowered on plateaus, stopped once neither accuracy nor loss is as good as ever
 # before. Its program means to keep the last epoch in which both are, though what it tests is the last epoch of all.
 GEOM_GCN_PROGRAM: Options = {
+    "features": "unit-sum",
     "epochs": 5000,
     "lr": 0.05,
     "weight_decay": 5e-6,
@@ -57,7 +58,8 @@ def geom_gcn(name: str, neighbourhood: str, summary: str) -> System:
         "nlgnn.nn:GeomGCN",
         summary,
         "Pei et al. ICLR, 2020.",
-        defaults={"hidden": 32, "dropout": 0.5, "neighbourhood": neighbourhood},
+        defaults={"hidden": 32, "dropout": 0.5},
+        fixed={"neighbourhood": neighbourhood},
         search_space={"hidden": (16, 32, 48, 64), "weight_decay": (0, 5e-6, 5e-5), "lr": (0.01, 0.05)},
         program=GEOM_GCN_PROGRAM,
         published=GEOM_GCN_PUBLISHED,
@@ -81,7 +83,14 @@ COMPARED = (
             "dropout": (0, 0.5),
             "weight_decay": (2e-5, 1e-3),
         },
-        program={"epochs": 2000, "lr": 0.01, "weight_decay": 1e-3, "stopping": "never", "selection": "last-best"},
+        program={
+            "features": "unit-sum",
+            "epochs": 2000,
+            "lr": 0.01,
+            "weight_decay": 1e-3,
+            "stopping": "never",
+            "selection": "last-best",
+        },
         variants=every_combination(rounds=(1, 2)),
         settings=every_combination(dropout=(0.0, 0.5), weight_decay=(2e-5, 1e-3)),
     ),
@@ -99,6 +108,7 @@ COMPARED = (
             "lr": (0.01, 0.05),
         },
         program={
+            "features": "unit-sum",
             "epochs": 500,
             "lr": 0.05,
             "weight_decay": 5e-4,
@@ -140,7 +150,14 @@ COMPARED = (
             "weight_decay": (0, 5e-5, 5e-4, 1e-3),
             "lr": (0.005, 0.01, 0.05),
         },
-        program={"epochs": 500, "lr": 0.01, "weight_decay": 5e-5, "stopping": "never", "selection": "first-best"},
+        program={
+            "features": "unit-sum",
+            "epochs": 500,
+            "lr": 0.01,
+            "weight_decay": 5e-5,
+            "stopping": "never",
+            "selection": "first-best",
+        },
         settings=every_combination(eps=(0.3, 0.8), dropout=(0.0, 0.5), weight_decay=(5e-5, 1e-3)),
     ),
     System(
@@ -151,6 +168,7 @@ COMPARED = (
         defaults={"hidden": 64, "dropout": 0.5},
         search_space={"prior": ("mlp", "cheby"), "hops": (1, 2), "dropout": (0, 0.5), "weight_decay": (2e-5, 1e-3)},
         program={
+            "features": "unit-sum",
             "pretrain_epochs": 400,
             "epochs": 1600,
             "lr": 0.01,
@@ -197,7 +215,14 @@ STRONGER = (
             "dropout": (0.0, 0.5),
             "lr": (0.005, 0.01),
         },
-        program={"epochs": 1000, "lr": 0.01, "weight_decay": 5e-4, "stopping": "patience", "patience": 200},
+        program={
+            "features": "unit-sum",
+            "epochs": 1000,
+            "lr": 0.01,
+            "weight_decay": 5e-4,
+            "stopping": "patience",
+            "patience": 200,
+        },
         published={
             "chameleon": {**PUBLISHED_DIRGCN, "lr": 0.005, "num_layers": 5},
             "squirrel": {**PUBLISHED_DIRGCN, "lr": 0.01, "num_layers": 4},
@@ -235,6 +260,7 @@ STRONGER = (
             "weight_decay": (5e-6, 1e-4, 5e-4, 1e-3),
         },
         program={
+            "features": "unit-sum",
             "epochs": 1500,
             "lr": 0.01,
             "weight_decay": 5e-4,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -21,7 +22,7 @@ from nlgnn.nn.inputs import prepare
 from nlgnn.training.execution import Interrupt, allocation, choose_device, limited_threads, model_like
 from nlgnn.training.jobs import Job, by_shape, models_at_once
 from nlgnn.training.loop import finish, train_replicas
-from nlgnn.training.memory import MemoryPlan, memory_plan, set_recompute
+from nlgnn.training.memory import MemoryPlan, check_trial, memory_plan, set_recompute
 from nlgnn.training.metrics import check_metric
 from nlgnn.training.progress import TrainingProgress
 from nlgnn.training.recipe import EXECUTION, Recipe, check_pretraining
@@ -107,6 +108,7 @@ def _fit(
         check(graph, splits, recipe)
         examples.append(model_like(factory))
         check_pretraining(examples[-1], recipe)
+        check_trial(factory, examples[-1], recipe)
         if folder:
             folder.claim(identity(graph, splits, recipe, factory, examples[-1]))
     runs = [
@@ -149,12 +151,11 @@ class _Training:
         recipe, model = jobs[0].recipe, jobs[0].example
         device = choose_device(recipe.device)
         with limited_threads(recipe.threads, self.graph):
-            scaled = self.graph.scale_features(recipe.features)
-            self.inputs = prepare(model, scaled, device)
             self.y = torch.tensor(self.graph.y, device=device)  # a copy: columns of tables are read-only
             waiting = [partial(self._start, job) for job in jobs if not self._was_finished(job, model)]
             if not waiting:
                 return
+            self.inputs = prepare(model, self.graph.scale_features(recipe.features), device)
             plan = memory_plan(jobs[0], self.graph) if device.type == "cpu" else MemoryPlan()
             self.recompute = plan.recompute
             # Of all jobs, also of finished ones: whether a model is alone decides about the last digit of its figures.
@@ -216,7 +217,11 @@ def identity(
     """
     shapes = [(name, tuple(value.shape)) for name, value in model.state_dict().items()]
     settings = recipe.model_dump(exclude=EXECUTION)
-    arguments = sorted(factory.keywords.items()) if isinstance(factory, partial) else []
+    keywords = factory.keywords if isinstance(factory, partial) else {}
+    # Of what JSON cannot hold the name: its own text would have an address in it.
+    arguments = json.dumps(
+        keywords, sort_keys=True, default=lambda value: getattr(value, "__qualname__", repr(type(value)))
+    )
     digest = hashlib.sha256(repr((graph.fingerprint, settings, type(model).__name__, arguments, shapes)).encode())
     for split in splits:
         digest.update(np.packbits([split.train, split.val, split.test]).tobytes())

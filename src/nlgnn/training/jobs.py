@@ -43,7 +43,7 @@ class Job:
             form = (self.factory.func, self.factory.args, json.dumps(arguments, sort_keys=True, default=id))
         recipe, sizes = self.recipe, (int(self.split.train.sum()), int(self.split.val.sum()))
         execution = recipe.device, recipe.threads, recipe.replicas, recipe.memory
-        return form, recipe.features, recipe.metric, execution, sizes
+        return form, recipe.features, recipe.metric, recipe.pretrain_epochs, execution, sizes
 
 
 def by_shape(jobs: Sequence[Job]) -> list[list[Job]]:

@@ -61,7 +61,8 @@ def _train_until_some_stop(
     metric = replicas[0].recipe.metric
     unfinished = [True] * len(replicas)
     outcome = None
-    while sum(unfinished) > (1 - STOPPED_SHARE) * len(replicas):
+    in_phase = True  # one that has left it must draw no more random numbers
+    while in_phase and sum(unfinished) > (1 - STOPPED_SHARE) * len(replicas):
         started = time.perf_counter()
         _, losses = together.forward() if outcome is None else outcome
         together.step(losses, unfinished)
@@ -76,10 +77,10 @@ def _train_until_some_stop(
                 replica.seconds += share
         after_epoch(together)
         for number, replica in enumerate(replicas):
-            if unfinished[number] and (replica.is_over or replica.is_pretraining != together.pretraining):
+            if unfinished[number] and replica.is_over:
                 unfinished[number] = False
-                if replica.is_over:
-                    after_run(replica)
+                after_run(replica)
+            in_phase &= replica.is_over or replica.is_pretraining == together.pretraining
 
 
 def _record(replica: Replica, train_loss: float, val_loss: float, val_metric: float) -> None:

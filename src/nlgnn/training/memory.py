@@ -6,7 +6,7 @@ import contextlib
 import os
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,13 +24,14 @@ from nlgnn.graph.on_disk import FeaturesOnDisk
 from nlgnn.nn.inputs import prepare
 from nlgnn.training.jobs import Job
 from nlgnn.training.metrics import validate
+from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Replica
 from nlgnn.training.replicas import Alone
 from nlgnn.training.run import Run
 from nlgnn.training.sizes import parse_size, show_size
 
 TRIAL_NODES = 16_000  # so many that chunks of fixed size do not hide what grows
-# Graphs that no model here could fill this machine with are trained without asking.
+# Graphs with which a model of usual size could not fill this machine are trained without asking.
 GENEROUS_BYTES_A_NODE, GENEROUS_BYTES_AN_EDGE = 60_000, 1000
 SHARE_OF_FREE_MEMORY = 0.7  # estimates have been a quarter too low
 
@@ -48,16 +49,11 @@ def memory_plan(job: Job, graph: Graph) -> MemoryPlan:
     To be asked once the inputs are prepared: what the process holds by then is measured, the rest estimated.
     """
     allowed = allowed_bytes(job.recipe.memory)
-    generous = GENEROUS_BYTES_A_NODE * graph.num_nodes + GENEROUS_BYTES_AN_EDGE * graph.edge_index.shape[1]
-    if allowed is None or (job.recipe.memory is None and resident_bytes() + generous < allowed):
+    if allowed is None or not can_be_tried(job.factory, job.example):
         return MemoryPlan()
-    if not _can_be_tried(job):
-        if job.recipe.memory is None:
-            return MemoryPlan()
-        raise OptionError(
-            f"what {type(job.example).__name__} needs cannot be told beforehand, by a trial on a small graph.",
-            "Leave memory out.",
-        )
+    generous = GENEROUS_BYTES_A_NODE * graph.num_nodes + GENEROUS_BYTES_AN_EDGE * graph.edge_index.shape[1]
+    if job.recipe.memory is None and resident_bytes() + generous < allowed:
+        return MemoryPlan()
     needed = step_bytes(job, graph, recompute=False)
     resident = resident_bytes()  # after the trial, which makes torch load what training needs
     if resident + needed <= allowed:
@@ -103,13 +99,22 @@ def set_recompute(model: nn.Module, recompute: bool) -> None:
             setattr(module, "recompute", recompute)  # noqa: B010, a module may have it or not
 
 
-def _can_be_tried(job: Job) -> bool:
+def can_be_tried(factory: Callable[[], nn.Module], model: nn.Module) -> bool:
     """Whether the model works on a small random graph as it is, and prepares it quickly."""
-    modules = list(job.example.modules())
-    sized = isinstance(job.factory, partial) and "num_nodes" in job.factory.keywords
+    modules = list(model.modules())
+    sized = isinstance(factory, partial) and "num_nodes" in factory.keywords
     return all(getattr(module, "estimable", True) for module in modules) and (
         sized or not any(getattr(module, "identifies_nodes", False) for module in modules)
     )
+
+
+def check_trial(factory: Callable[[], nn.Module], model: nn.Module, recipe: Recipe) -> None:
+    """Raise where memory is limited, but cannot be estimated."""
+    if recipe.memory is not None and not can_be_tried(factory, model):
+        raise OptionError(
+            f"what {type(model).__name__} needs cannot be told beforehand, by a trial on a small graph.",
+            "Leave memory out.",
+        )
 
 
 def _trial(job: Job, graph: Graph, nodes: int, edges: int, recompute: bool) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SHORT_NAMES = {"hidden_channels": "hidden", "embedding_channels": "embedding"}
 KEYWORDS = {short: keyword for keyword, short in SHORT_NAMES.items()}
 GIVEN_BY_THE_GRAPH = {"in_channels", "out_channels", "num_nodes"}
+FEW_OWNERS = 4  # systems that the help of an option names
 MODULES = {"local", "score", "convs"}  # Python only: a module cannot be written in a flag
 
 
@@ -64,7 +65,7 @@ def model_options(system: System) -> dict[str, ModelOption]:
         for keyword, parameter in inspect.signature(source).parameters.items():
             name = SHORT_NAMES.get(keyword, keyword)
             wanted = parameter.kind is not inspect.Parameter.VAR_KEYWORD and keyword not in GIVEN_BY_THE_GRAPH | MODULES
-            if wanted and name not in options:
+            if wanted and name not in options.keys() | system.fixed.keys():
                 default = None if parameter.default is inspect.Parameter.empty else parameter.default
                 options[name] = ModelOption(name, hints[keyword], default, words[keyword])
     return options
@@ -72,13 +73,23 @@ def model_options(system: System) -> dict[str, ModelOption]:
 
 def all_model_options() -> dict[str, ModelOption]:
     """The options of all systems together. Where systems share one, the words are the first's, the choices everybody's,
-    and the default is None unless all have the same."""
+    and the default is None unless all have the same. Where few have one, the words name them."""
     together: dict[str, ModelOption] = {}
+    owners: dict[str, list[str]] = {}
     for system in SYSTEMS.values():
         for name, option in model_options(system).items():
+            option = replace(option, default=system.defaults.get(name, option.default))
             first = together.setdefault(name, option)
             default = first.default if first.default == option.default else None
-            together[name] = replace(first, type=_either(first.type, option.type), default=default)
+            choices = _either(first.type, option.type)
+            words = first.help if choices == first.type else f"{first.help} Of {system.name}: {option.help}"
+            together[name] = replace(first, type=choices, default=default, help=words)
+            if system.local is None:
+                owners.setdefault(name, []).append(system.name)
+    for name, of_option in owners.items():
+        if len(of_option) <= FEW_OWNERS:
+            words = f"{together[name].help} For {', '.join(of_option)}."
+            together[name] = replace(together[name], help=words)
     return together
 
 

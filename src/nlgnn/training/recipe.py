@@ -34,7 +34,7 @@ class Recipe(BaseModel):
     features: Literal["none", "unit-sum", "unit-l2"] = Field(
         "unit-sum", description="Scaling of each feature row: to sum 1, to length 1, or none."
     )
-    epochs: int = Field(1000, ge=1, description="Training epochs at most.")
+    epochs: int = Field(1000, ge=1, description="Training epochs at most, beside those of pre-training.")
     lr: float = Field(0.01, gt=0, description="Learning rate of Adam.")
     weight_decay: float = Field(5e-4, ge=0, description="L2 penalty, coupled as in Adam (not AdamW).")
     lr_factor: float = Field(
@@ -90,7 +90,7 @@ def check_pretraining(model: object, recipe: Recipe) -> None:
     if not recipe.pretrain_epochs and hasattr(model, "after_pretraining"):
         raise OptionError(
             f"{type(model).__name__} starts from what pre-training gives, but pretrain_epochs is 0.",
-            "Give it some: pretrain_epochs=400.",
+            "Give pretrain_epochs a number.",
         )
 
 

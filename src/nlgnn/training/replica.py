@@ -66,7 +66,6 @@ class Replica:
             self.curves[name].append(value)
         if self.course.note(val_loss, val_metric):
             self.best_state = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
-
         self.adam.lr = self.course.lr
 
     def end_pretraining(self, inputs: tuple[Any, ...], y: Tensor) -> None:
@@ -84,7 +83,6 @@ class Replica:
     def checkpoint(self) -> Checkpoint:
         return Checkpoint(
             index=self.run.index,
-            best_epoch=self.course.best_epoch,
             seconds=self.seconds,
             curves=self.curves,
             model=self.model.state_dict(),

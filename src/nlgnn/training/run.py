@@ -57,7 +57,6 @@ class Checkpoint:
     """A run in progress, as it was at the end of an epoch."""
 
     index: int
-    best_epoch: int
     seconds: float
     curves: dict[str, list[float]]
     model: dict[str, Tensor]
@@ -73,6 +72,8 @@ class RunFolder:
     `summary.json` is written last: a run that is in it is whole.
     """
 
+    parent_is_new = False  # whether the folder around it was made for it
+
     def __init__(self, path: Path, config: dict[str, Any]) -> None:
         self.path, self.config = path, config
         self._identity: str | None = None
@@ -86,6 +87,7 @@ class RunFolder:
     def create(cls, path: Path, config: dict[str, Any]) -> RunFolder:
         cls.refuse_existing(path)
         half_made = path.with_name(f".{path.name}.{os.getpid()}")
+        parent_is_new = not path.parent.exists()
         try:
             (half_made / "models").mkdir(parents=True)
             config = {"format_version": FORMAT_VERSION, **config}
@@ -96,7 +98,9 @@ class RunFolder:
             raise RunFolderError(
                 f"the run folder {path} cannot be made: {error.strerror}.", "Name a folder that can be written (--out)."
             ) from error
-        return cls(path, config)
+        folder = cls(path, config)
+        folder.parent_is_new = parent_is_new
+        return folder
 
     @staticmethod
     def refuse_existing(path: Path) -> None:
@@ -173,7 +177,7 @@ class RunFolder:
             tensors[f"{saved.index}/random_state"] = saved.random_state
             for part in ("model", "best", "optimizer"):
                 tensors |= {f"{saved.index}/{part}/{name}": value for name, value in getattr(saved, part).items()}
-        states = {saved.index: [saved.best_epoch, saved.seconds, saved.curves] for saved in replicas}
+        states = {saved.index: [saved.seconds, saved.curves] for saved in replicas}
         metadata = {"states": json.dumps(states)}
         self._write(self._checkpoint_path, lambda path: _save_tensors(tensors, path, metadata))
 
@@ -186,15 +190,13 @@ class RunFolder:
             with safe_open(self._checkpoint_path, "pt") as file:
                 states = json.loads(file.metadata()["states"])
             found = {}
-            for index, (best_epoch, seconds, curves) in states.items():
+            for index, (seconds, curves) in states.items():
                 parts: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}}
                 for part, values in parts.items():
                     prefix = f"{index}/{part}/"
                     values |= {key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)}
                 random_state = tensors[f"{index}/random_state"]
-                found[int(index)] = Checkpoint(
-                    int(index), best_epoch, seconds, curves, **parts, random_state=random_state
-                )
+                found[int(index)] = Checkpoint(int(index), seconds, curves, **parts, random_state=random_state)
         except (ValueError, KeyError, TypeError) as error:
             raise damaged(self._checkpoint_path, error) from None
         return found
@@ -213,6 +215,9 @@ class RunFolder:
     def remove_if_nothing_was_trained(self) -> None:
         if not self._runs and not self._checkpoint_path.exists():
             shutil.rmtree(self.path, ignore_errors=True)
+            if self.parent_is_new:
+                with contextlib.suppress(OSError):  # something else is in it by now
+                    self.path.parent.rmdir()
 
     def remove_half_written(self) -> None:
         """Clean up after a process that was killed while it wrote; not for readers, since another one may write."""

@@ -33,6 +33,9 @@ class Course:
         self._highest_metric = max(metric, self._highest_metric)
         self._losses.append(loss)
         self._adapt_lr(loss)
+        if self.epoch == self.recipe.pretrain_epochs:  # what follows is another loss, and another optimiser
+            self.lr, self._plateau_loss, self._lr_epoch = self.recipe.lr, float("inf"), self.epoch
+            self._losses.clear()
         return kept
 
     def _is_better(self, loss: float, metric: float) -> bool:

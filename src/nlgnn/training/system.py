@@ -32,6 +32,7 @@ class System:
         source: who proposed it.
         defaults: options that hold unless a preset or a dataset has others.
         search_space: what to search over.
+        fixed: options that make the system what its name says; they are not to be chosen.
         local: the local part of a non-local system, by name.
         program: how its own authors train it. It wins over presets, which are about non-local systems and what they
             are built from.
@@ -46,6 +47,7 @@ class System:
     source: str
     defaults: Options = field(default_factory=lambda: DEFAULTS)
     search_space: Mapping[str, tuple[Any, ...]] = field(default_factory=lambda: PAPER_GRID)
+    fixed: Options = field(default_factory=dict)
     local: str | None = None
     program: Options = field(default_factory=dict)
     published: Mapping[str, Options] = field(default_factory=dict)

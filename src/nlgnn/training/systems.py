@@ -167,6 +167,7 @@ def resolve(
     arguments = {
         keyword_of(option): for_model[option].check(chosen[option]) for option in for_model if option in chosen
     }
+    arguments |= system.fixed
     sizes = given_sizes(system, in_channels=1, out_channels=arguments.get("embedding_channels") or 2, num_nodes=1)
     check_pretraining(model_like(partial(load(system), **sizes, **arguments)), recipe)
     return arguments, recipe
