@@ -32,7 +32,7 @@ from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.checks import check_choice, check_rate, check_width
 from nlgnn.nn.dropout import Dropout
-from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Features, features
+from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Edges, Features, features
 from nlgnn.nn.latent_space import isomap_relations
 from nlgnn.nn.layers import inverse_power, times
 from nlgnn.nn.model import Model, drop_features
@@ -120,9 +120,9 @@ class GeomGCN(Model):
         return GeomInputs(features(graph), *operators(pairs, graph.num_nodes, self.divisions, self.weight.dtype))
 
     def forward(
-        self, x: Features, within_divisions: Operator, mean_over_divisions: Operator | None = None
+        self, x: Features, within_divisions: Edges, mean_over_divisions: Operator | None = None
     ) -> Float[Tensor, "n classes"]:
-        if mean_over_divisions is None:
+        if not isinstance(within_divisions, Operator) or mean_over_divisions is None:
             raise OptionError(*TAKES_WHAT_IT_PREPARES)
         projected = times(drop_features(x, self.input_dropout), self.weight)
         aggregated = spmm(within_divisions, projected.reshape(-1, self.hidden_channels)).relu_()

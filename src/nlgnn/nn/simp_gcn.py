@@ -37,7 +37,7 @@ from nlgnn.nn.checks import check_choice, check_rate, check_width
 from nlgnn.nn.dense import cross_entropy
 from nlgnn.nn.dropout import Dropout, RandomSubset
 from nlgnn.nn.feature_similarity import feature_similarity
-from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Features, features
+from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Edges, Features, features
 from nlgnn.nn.kernel import Kernel, in_front
 from nlgnn.nn.layers import inverse_power, scaled, times, with_diagonal
 from nlgnn.nn.model import Model
@@ -137,12 +137,12 @@ class SimPGCN(Model):
     def forward(
         self,
         x: Features,
-        adjacency: Operator,
+        adjacency: Edges,
         feature_graph: Operator | None = None,
         pairs: Int[Tensor, "2 p"] | None = None,
         similarities: Float[Tensor, " p"] | None = None,
     ) -> Float[Tensor, "n c"] | SimPOutput:
-        if feature_graph is None or pairs is None or similarities is None:
+        if not isinstance(adjacency, Operator) or feature_graph is None or pairs is None or similarities is None:
             raise OptionError(*TAKES_WHAT_IT_PREPARES)
         hidden = self.dropout(self.first(x, adjacency, feature_graph, torch.relu))
         logits: Tensor = self.second(hidden, adjacency, feature_graph)

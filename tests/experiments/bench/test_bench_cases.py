@@ -61,7 +61,7 @@ def test_choice() -> None:
         return [case.name for case in choose_cases(list(names), large, cases)]
 
     kinds = {name.partition("-")[0] for name in chosen()}
-    assert kinds == {"machine", "step", "gat", "overhead", "splits", "search", "threads", "paper"}
+    assert kinds == {"machine", "step", "gat", "overhead", "splits", "search", "threads", "paper", "systems"}
     assert chosen(large=True) == [case.name for case in cases]
     assert chosen("gat", "step-texas") == ["step-texas", "gat-chameleon", "gat-squirrel"]
     assert len(chosen("scale-nlgat")) == 4  # named, so not left out
