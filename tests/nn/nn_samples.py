@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from hypothesis import strategies as st
@@ -93,3 +94,15 @@ def under_vmap(
 
     replicas = x.shape[where] if where is not None else len(next(iter(state.values())) if state else rates or [])
     return vmap(one, in_dims=(0, 0, where), randomness="same")(state, torch.arange(replicas), x)
+
+
+def assert_stack_equals_a_loop(models: list[Module], stacked: dict[str, Tensor], inputs: tuple[Any, ...]) -> None:
+    """Models of one shape, called as one under vmap, give what each gives, and the same gradients."""
+
+    def result(state: dict[str, Tensor]) -> Tensor:
+        called: Tensor = functional_call(models[0], state, inputs)
+        return called
+
+    apart = [dict(zip(stacked, values, strict=True)) for values in zip(*stacked.values(), strict=True)]
+    loop = torch.stack([result(state) for state in apart])
+    assert_same(vmap(result)(stacked), loop, list(stacked.values()))

@@ -3,7 +3,17 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from nn_samples import assert_same, noise, random_edges, random_operator, randomise, seeded_streams, seeds, with_seeds
+from nn_samples import (
+    assert_same,
+    assert_stack_equals_a_loop,
+    noise,
+    random_edges,
+    random_operator,
+    randomise,
+    seeded_streams,
+    seeds,
+    with_seeds,
+)
 from scipy import sparse
 from torch.func import functional_call, stack_module_state, vmap
 from torch_geometric import nn as pyg
@@ -120,13 +130,7 @@ def test_replicas_equal_a_loop_over_models(layers, as_operator):
     models, stacked = replicas(3, num_edge_layers=layers, num_node_layers=layers)
     operator, dense = random_operator(7, 3, 12)
     x, edges = operator if as_operator else dense, neighbours()
-
-    def result(state):
-        return functional_call(models[0], state, (x, edges))
-
-    apart = [dict(zip(stacked, values, strict=True)) for values in zip(*stacked.values(), strict=True)]
-    loop = torch.stack([result(state) for state in apart])
-    assert_same(vmap(result)(stacked), loop, list(stacked.values()))
+    assert_stack_equals_a_loop(models, stacked, (x, edges))
 
 
 def test_replicas_drop_what_they_would_drop_alone():

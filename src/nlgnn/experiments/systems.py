@@ -81,7 +81,22 @@ class Extra(NamedTuple):
     protocol: str = PROTOCOL
 
 
-EXTRA: tuple[Extra, ...] = ()
+EXTRA: tuple[Extra, ...] = (
+    Extra(
+        "geom-gcn-s",
+        "texas",
+        "poincare",
+        {"space": "poincare"},
+        "in the authors' own Poincaré space, where only a few nodes have neighbours",
+    ),
+    Extra(
+        "simp-gcn",
+        "texas",
+        "directed",
+        {"directed": True},
+        "with edges as they stand in the file, as in the authors' program",
+    ),
+)
 
 
 @dataclass(frozen=True)
