@@ -89,8 +89,12 @@ def reproduce(
     failed = []
     for number, cell in enumerate([] if table_only else cells, start=1):
         where = f"cell {number} of {len(cells)}: {cell.dataset}, {cell.label}"
+        where += " (kept)" * (folder / f"{cell.name}.json").exists()
         try:
             result = run_cell(cell, folder)
+        except KeyboardInterrupt:
+            errors.print("\ninterrupted. The same command goes on from here.")
+            raise
         except NlgnnError as error:  # the others may be measured all the same
             errors.print(f"{where}\n[red]error:[/] {_escape(error)}", soft_wrap=True)
             failed.append(cell.name)

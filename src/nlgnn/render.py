@@ -131,7 +131,7 @@ def model_page(name: str) -> RenderableType:
     program = trained_as(system).program
     known = (options.keys() | Recipe.model_fields.keys()) - program.keys() - ({"window"} if program else set())
     presets = {
-        preset: _settings({key: value for key, value in bundle.items() if key in known}) or "changes nothing"
+        preset: _settings({key: value for key, value in bundle.items() if key in known})
         for preset, bundle in PRESETS.items()
     }
     published = {dataset: chosen.options for dataset, chosen in PUBLISHED.items() if chosen.system == system.name}
@@ -143,10 +143,11 @@ def model_page(name: str) -> RenderableType:
         "trained with": _settings(program),
         "published for": "\n".join(f"{dataset}: {_settings(chosen)}" for dataset, chosen in published.items()),
         "variants": "\n".join(map(_settings, trained_as(system).variants)),
+        "tried elsewhere": "\n".join(map(_settings, trained_as(system).settings)),
         "search space": "\n".join(
             f"{key}: {', '.join(map(str, values))}" for key, values in system.search_space.items()
         ),
-        **{f"preset {preset}": text for preset, text in presets.items()},
+        **{f"preset {preset}": text for preset, text in presets.items() if text},
     }
     table = table_of(["option", "default", "meaning"], rows, numbers_from=3)
     return Group(_page(system.name, {key: value for key, value in facts.items() if value}), Text(), table)
@@ -185,12 +186,14 @@ def _protocol(result: Trained) -> str:
     splits = len({run.split for run in runs})
     chosen = selection_words(recipe.selection, recipe.metric)
     own = trained_as(get_system(result.plan.model))
-    trained = f"trained as {own.name} has it" if own.program else f"preset {result.folder.config['preset']}"
+    trained = f"the programme of {own.name}, " * bool(own.program) + f"preset {result.folder.config['preset']}"
+    trained += f", given {_settings(result.plan.options)}" if result.plan.options else ""
+    phases = f", {recipe.pretrain_epochs} of them pre-training" if recipe.pretrain_epochs else ""
     return (
         f"Graph {result.plan.graph}. Mean ± sample standard deviation over {_count(len(runs), 'run')} on "
         f"{_count(splits, 'split')}, "
         f"protocol {result.plan.protocol}, {trained}; figures of {chosen}. "
-        f"Epochs: mean trained, stopping rule {recipe.stopping}; ms/epoch: training step and evaluation."
+        f"Epochs: mean trained{phases}, stopping rule {recipe.stopping}; ms/epoch: training step and evaluation."
     )
 
 

@@ -62,7 +62,7 @@ BAD_OPTIONS = {
     ),
     "no first phase": ("train texas --model cpgcn --pretrain-epochs 0", "CPGCN starts from", "pretrain_epochs"),
     "a phase of none": ("train texas --model h2gcn --pretrain-epochs 3", "H2GCN has no pre-training", "at 0"),
-    "no trial": ("train mushroom-body --model simp-gcn --memory 8GiB", "cannot be told beforehand", "Leave memory out"),
+    "no trial": ("train mushroom-body --model simp-gcn --memory 8GiB", "is not known beforehand", "Leave memory out"),
     "choice of another": (
         "train texas --model h2gcn --activation elu",
         "activation='elu'",

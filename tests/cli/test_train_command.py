@@ -243,7 +243,9 @@ def test_a_local_model_has_no_controls(command: Command) -> None:
 def test_compared_systems(command: Command, model: str, flags: tuple[Any, ...]) -> None:
     done = command("train", "mushroom-body", "--model", model, "--runs", 2, "--epochs", 3, "--out", "X", *flags)
     assert done.code == 0
-    assert "trained as " + model in " ".join(done.out.split())
+    words = " ".join(done.out.split())
+    assert f"the programme of {'geom-gcn-s' if 'geom' in model else model}, preset paper, given " in words
+    assert "epochs=3" in words
     chosen = config("X")["model_arguments"] | config("X")["recipe"]
     for flag, value in zip(flags[::2], flags[1::2], strict=False):
         assert chosen[flag[2:].replace("-", "_")] == value

@@ -206,7 +206,7 @@ def test_what_cannot_be_tried_is_not_estimated(model: str) -> None:
     factory = factory if model == "simp-gcn" else lambda made=factory: made()
     run = fit(factory, graph, splits_of(graph, 1), recipe, progress=False)[0]
     assert run.failure is None
-    with pytest.raises(OptionError, match="cannot be told beforehand"):
+    with pytest.raises(OptionError, match="is not known beforehand"):
         fit(factory, graph, splits_of(graph, 1), recipe.model_copy(update={"memory": "64GiB"}), progress=False)
 
 
@@ -214,5 +214,5 @@ def test_what_cannot_be_tried_is_not_estimated(model: str) -> None:
 def test_published_relations_are_of_one_graph() -> None:
     graph = load_graph("texas")
     factory, recipe = configure("geom-gcn", graph, space="poincare", epochs=1, memory="64GiB")
-    with pytest.raises(OptionError, match="GeomGCN needs cannot be told beforehand"):
+    with pytest.raises(OptionError, match="what GeomGCN needs is not known"):
         fit(factory, graph, "geom-gcn", recipe, progress=False)

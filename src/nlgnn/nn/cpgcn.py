@@ -123,11 +123,13 @@ class CPGCN(Model):
         return Operator.from_scipy(adjacency, symmetric=True).to(like.device, like.dtype), laplacian
 
     def forward(
-        self, x: Features, adjacency: Edges, laplacian: Operator | None = None
+        self, x: Features, edge_index: Edges, laplacian: Operator | None = None
     ) -> Float[Tensor, "n c"] | CPGCNOutput:
         """Takes what `prepare` gives, or features and `edge_index`."""
-        if not isinstance(adjacency, Operator):
-            adjacency, laplacian = self._operators(undirected_adjacency(given(adjacency, x.shape[0]), x.shape[0]))
+        if isinstance(edge_index, Operator):
+            adjacency = edge_index
+        else:
+            adjacency, laplacian = self._operators(undirected_adjacency(given(edge_index, x.shape[0]), x.shape[0]))
         prior = self.prior(x, laplacian)
         beliefs = probabilities(prior)
         logits = beliefs

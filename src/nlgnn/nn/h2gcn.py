@@ -93,10 +93,12 @@ class H2GCN(Model):
         )
         return neighbours, two_hop
 
-    def forward(self, x: Features, neighbours: Edges, two_hop: Operator | None = None) -> Float[Tensor, "n c"]:
+    def forward(self, x: Features, edge_index: Edges, two_hop: Operator | None = None) -> Float[Tensor, "n c"]:
         """Takes what `prepare` gives, or features and `edge_index`."""
-        if not isinstance(neighbours, Operator) or two_hop is None:
-            edges = given(None if isinstance(neighbours, Operator) else neighbours, x.shape[0])
+        if isinstance(edge_index, Operator) and two_hop is not None:
+            neighbours = edge_index
+        else:
+            edges = given(None if isinstance(edge_index, Operator) else edge_index, x.shape[0])
             neighbours, two_hop = self._operators(undirected_adjacency(edges, x.shape[0]))
         embedded = times(x, self.embedding)
         if self.activation == "relu":

@@ -166,7 +166,7 @@ COMPARED = (
         "spreads beliefs by compatibility",
         "Zhu et al. AAAI, 2021 (CPGNN).",
         defaults={"hidden": 64, "dropout": 0.5},
-        search_space={"prior": ("mlp", "cheby"), "hops": (1, 2), "dropout": (0, 0.5), "weight_decay": (2e-5, 1e-3)},
+        search_space={"prior": ("mlp", "cheby"), "hops": (1, 2), "dropout": (0, 0.5), "cotrain": ("paper", "released")},
         program={
             "features": "unit-sum",
             "pretrain_epochs": 400,

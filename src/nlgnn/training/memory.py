@@ -112,7 +112,7 @@ def check_trial(factory: Callable[[], nn.Module], model: nn.Module, recipe: Reci
     """Raise where memory is limited, but cannot be estimated."""
     if recipe.memory is not None and not can_be_tried(factory, model):
         raise OptionError(
-            f"what {type(model).__name__} needs cannot be told beforehand, by a trial on a small graph.",
+            f"memory={recipe.memory} cannot be kept: what {type(model).__name__} needs is not known beforehand.",
             "Leave memory out.",
         )
 

@@ -81,7 +81,7 @@ def non_local(local: System, name: str = "", path: str = "") -> System:
         name or f"nl-{local.name}",
         path,
         f"{name.removeprefix('nl').upper() or local.name}, then along a learned order",
-        LIU,
+        LIU if path else "this package",
         defaults=local.defaults,
         search_space={**local.search_space, "kernel_size": (3, 5, 7)},
         local=local.name,
