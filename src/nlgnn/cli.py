@@ -106,7 +106,7 @@ def reproduce(
     if markdown:
         sys.stdout.write(markdown_page(table, sections))
     else:
-        console.print(sections_page(sections))
+        console.print(sections_page(sections, console.width))
 
 
 def _names(text: str) -> list[str]:

@@ -29,13 +29,19 @@ def table_of(headers: list[str], rows: list[list[str]], numbers_from: int = 1, *
     return table
 
 
-def sections_page(sections: Sequence[Section]) -> RenderableType:
+WIDE_TERMINAL, LONG_COLUMNS = 120, {"settings", "split", "source"}
+
+
+def sections_page(sections: Sequence[Section], width: int) -> RenderableType:
+    """Tables with their captions. Of those too wide for the terminal, the longest columns are left to Markdown."""
     parts: list[RenderableType] = []
     for section in sections:
+        left_out = LONG_COLUMNS if width < WIDE_TERMINAL else set()
+        names = [name for name in section.rows[0] if name not in left_out]
         table = table_of(
-            list(section.rows[0]), [list(row.values()) for row in section.rows], numbers_from=section.text_columns
+            names, [[row[name] for name in names] for row in section.rows], numbers_from=section.text_columns
         )
-        for column, name in zip(table.columns[: section.text_columns], section.rows[0], strict=False):
+        for column, name in zip(table.columns[: section.text_columns], names, strict=False):
             column.no_wrap = max(len(row[name]) for row in section.rows) < 24
         texts = [Text(section.caption, "dim"), *([Text(section.text)] if section.text else []), Text()]
         parts += [*([Text(section.title, "bold")] if section.title else []), table, *texts]
