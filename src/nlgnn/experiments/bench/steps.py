@@ -21,7 +21,7 @@ from nlgnn.graph.splits import make_splits
 from nlgnn.nn import GAT, GCN, NLGCN, GeomGCN
 from nlgnn.nn.inputs import prepare, prepare_plain
 from nlgnn.training.adam import Adam
-from nlgnn.training.execution import stored_entries
+from nlgnn.training.execution import allocation, stored_entries
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replicas import Objective
 from nlgnn.training.systems import SYSTEMS, configure, get_system
@@ -175,7 +175,7 @@ def measure_for_paper(name: str, effort: Effort) -> dict[str, Any]:
         "Geom-GCN": GeomGCN(*problem.widths),
         "NLGCN": NLGCN(*problem.widths),
     }
-    with threads_in_use(THREADS):
+    with threads_in_use(THREADS), allocation(frugal=False):  # as in training
         sides = {
             label: stopwatch(our_step(problem, model, prepare(model, problem.graph))) for label, model in models.items()
         }
@@ -187,7 +187,7 @@ def measure_systems(name: str, effort: Effort) -> dict[str, Any]:
     problem = Problem.named(name)
     sides, prepared = {}, {}
     names = sorted(SYSTEMS, key=lambda system: system != "gcn")  # first the one that others are compared with
-    with threads_in_use(THREADS):
+    with threads_in_use(THREADS), allocation(frugal=False):  # as in training
         for system in names:
             if get_system(system).local is None:
                 model = configure(system, problem.graph, preset="paper", hidden=HIDDEN)[0]()
