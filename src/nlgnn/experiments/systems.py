@@ -90,6 +90,20 @@ EXTRA: tuple[Extra, ...] = (
         "in the authors' own Poincaré space, where only a few nodes have neighbours",
     ),
     Extra(
+        "cpgcn",
+        "chameleon",
+        "cotrained",
+        {"prior": "mlp", "hops": 2, "dropout": 0.5, "cotrain": "paper"},
+        "with the prior's own loss kept while all is trained, as the text has it",
+    ),
+    Extra(
+        "linkx",
+        "cornell-pre2022",
+        "unit-sum",
+        {"hidden": 256, "lr": 0.01, "features": "unit-sum"},
+        "with rows of features divided by their sums, as for most others",
+    ),
+    Extra(
         "simp-gcn",
         "texas",
         "directed",
