@@ -73,7 +73,7 @@ def dataset_table() -> RenderableType:
     for dataset in CATALOG.values():
         known = dataset.statistics
         homophily = "" if known.homophily is None else f"{known.homophily:.3f}"
-        counts = [f"{value:,}" if value is not None else "" for value in (known.nodes, known.edges, known.features)]
+        counts = [_number(value) for value in (known.nodes, known.edges, known.features)]
         files = "here" if is_present(dataset.name) else "fetch"
         licence = dataset.licence.partition(";")[0]
         rows.append([dataset.name, *counts, str(known.classes), homophily, files, licence])
@@ -88,6 +88,13 @@ def dataset_table() -> RenderableType:
         f"{aliases}. `nlgnn datasets NAME` shows one in full."
     )
     return Group(table, Text(caption, "dim"))
+
+
+def _number(value: int | None) -> str:
+    """Short enough for a narrow column; empty where it is not known."""
+    if value is None:
+        return ""
+    return f"{value:,}" if value < 10_000_000 else f"{value / 1e6:.1f} M"
 
 
 def dataset_page(name: str) -> RenderableType:
