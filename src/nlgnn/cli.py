@@ -78,7 +78,7 @@ def reproduce(
 
     Cells measured before are kept. Several processes can share the work.
     """
-    from nlgnn.experiments.cells import choose_cells, run_cell
+    from nlgnn.experiments.cells import cell_path, choose_cells, run_cell
     from nlgnn.experiments.reproduce import get_table, markdown_page
     from nlgnn.render import sections_page
 
@@ -89,7 +89,7 @@ def reproduce(
     failed = []
     for number, cell in enumerate([] if table_only else cells, start=1):
         where = f"cell {number} of {len(cells)}: {cell.dataset}, {cell.label}"
-        where += " (kept)" * (folder / f"{cell.name}.json").exists()
+        where += " (kept)" * cell_path(cell, folder).exists()
         try:
             result = run_cell(cell, folder)
         except KeyboardInterrupt:

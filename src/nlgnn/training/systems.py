@@ -97,7 +97,7 @@ FRAMEWORK = (
     non_local(GCN, "nlgcn", "nlgnn.nn:NLGCN"),
     non_local(GAT, "nlgat", "nlgnn.nn:NLGAT"),
 )
-ALSO_WRAPPED = [system for system in (*COMPARED, *STRONGER) if system in STRONGER or system.name in ("h2gcn", "fagcn")]
+ALSO_WRAPPED = (*(system for system in COMPARED if system.name in ("h2gcn", "fagcn")), *STRONGER)
 SYSTEMS: Mapping[str, System] = {
     system.name: system for system in (*FRAMEWORK, *COMPARED, *STRONGER, *map(non_local, ALSO_WRAPPED))
 }
