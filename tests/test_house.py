@@ -13,8 +13,8 @@ import pytest
 import typer.main
 
 import nlgnn
+from nlgnn.commands.train import PLAN_KEYS, config_keys, train_command
 from nlgnn.nn.nonlocal_ import NonLocal, NonLocalOf
-from nlgnn.train_command import PLAN_KEYS, config_keys, train_command
 from nlgnn.training.options import SHORT_NAMES
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.systems import SYSTEMS, load
@@ -32,7 +32,7 @@ FLOORS = (
     {"analysis"},
     {"experiments"},
     {"report"},
-    {"estimator", "cli", "render", "train_command"},
+    {"estimator", "cli", "render", "commands"},
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

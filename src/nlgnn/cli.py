@@ -7,18 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from nlgnn import __version__
+from nlgnn.commands.terminal import comma_separated, console, errors
 from nlgnn.errors import NlgnnError
 
-console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
-
 DatasetName = Annotated[str | None, typer.Argument(help="Show this one in full.", show_default=False)]
-AllowUnverified = Annotated[
-    bool, typer.Option("--allow-unverified", help="Also take files whose checksum is not known; their hash is printed.")
-]
 
 
 def datasets(name: DatasetName = None) -> None:
@@ -83,7 +77,7 @@ def reproduce(
     from nlgnn.render import sections_page
 
     table = get_table(name)
-    cells = choose_cells(table.cells(), _names(systems), _names(datasets))
+    cells = choose_cells(table.cells(), comma_separated(systems), comma_separated(datasets))
     cells = [cell.quick() for cell in cells] if quick else cells
     folder = out or Path(f"runs/quick-{name}" if quick else f"results/{name}")
     failed = []
@@ -107,10 +101,6 @@ def reproduce(
         sys.stdout.write(markdown_page(table, sections))
     else:
         console.print(sections_page(sections, console.width))
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def bench(
@@ -180,7 +170,7 @@ def build_app(arguments: list[str]) -> typer.Typer:
     app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback()(top)
     if "train" in arguments:
-        from nlgnn.train_command import train_command
+        from nlgnn.commands.train import train_command
 
         app.command("train")(train_command())
     else:

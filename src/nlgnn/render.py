@@ -13,8 +13,8 @@ from rich.text import Text
 from nlgnn.report.palette import PALETTE
 
 if TYPE_CHECKING:
-    from nlgnn.experiments.cells import Section
     from nlgnn.experiments.demo import DemoResult
+    from nlgnn.experiments.section import Section
     from nlgnn.training.train import Trained
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from cli_samples import Command
 
-from nlgnn import train_command
+from nlgnn.commands import train as train_command
 from nlgnn.nn.nonlocal_ import NonLocal
 from nlgnn.training import progress
 from nlgnn.training.progress import TrainingProgress

@@ -11,9 +11,9 @@ import pytest
 from experiment_samples import write_result
 
 from nlgnn.errors import DataError
-from nlgnn.experiments.cells import Section
 from nlgnn.experiments.printed import words
 from nlgnn.experiments.reproduce import TABLES, markdown_page
+from nlgnn.experiments.section import Section
 from nlgnn.experiments.systems import SEARCH_EPOCHS, Schedule, SystemCell, system_cells
 from nlgnn.experiments.systems_page import system_sections
 from nlgnn.training.systems import get_system

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -29,7 +29,6 @@ PRESET = "released"
 REMEDY = "Remove it, and it will be measured again."
 
 Settings = Mapping[str, Any]
-Rows = list[dict[str, str]]
 
 
 class Cell(ABC):
@@ -62,16 +61,6 @@ class Cell(ABC):
 
 
 AnyCell = TypeVar("AnyCell", bound=Cell)
-
-
-class Section(NamedTuple):
-    """A part of what a reproduction shows: a table, whose first columns are text, and words about it."""
-
-    title: str
-    rows: Rows
-    caption: str
-    text: str = ""
-    text_columns: int = 1
 
 
 def choose_cells(cells: Sequence[AnyCell], systems: Sequence[str], datasets: Sequence[str]) -> list[AnyCell]:

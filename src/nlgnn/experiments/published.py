@@ -11,8 +11,6 @@ from nlgnn.datasets import load_graph
 from nlgnn.experiments.cells import (
     PRESET,
     Cell,
-    Rows,
-    Section,
     Settings,
     open_run_folder,
     read_cells,
@@ -22,6 +20,7 @@ from nlgnn.experiments.cells import (
 )
 from nlgnn.experiments.compare import Variant, paired_difference, spread, with_controls
 from nlgnn.experiments.paper import Printed, printed_accuracy
+from nlgnn.experiments.section import Rows, Section
 from nlgnn.graph.splits import make_splits
 from nlgnn.training.fit import fit
 from nlgnn.training.systems import PUBLISHED, configure

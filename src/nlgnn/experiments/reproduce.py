@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nlgnn.errors import OptionError, nearest
-from nlgnn.experiments.cells import Rows, Section
 from nlgnn.experiments.published import published_cells, published_sections
+from nlgnn.experiments.section import Rows, Section
 from nlgnn.experiments.systems import system_cells
 from nlgnn.experiments.systems_page import system_sections
 

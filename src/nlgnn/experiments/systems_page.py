@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from nlgnn.experiments.cells import PRESET, Rows, Section, read_cells
+from nlgnn.experiments.cells import PRESET, read_cells
 from nlgnn.experiments.compare import selection_words
 from nlgnn.experiments.measured import NOTHING, OPEN, SHORTER, Measured, letter
 from nlgnn.experiments.notes import read_notes
 from nlgnn.experiments.printed import printed_figures, sources, split_words, words
+from nlgnn.experiments.section import Rows, Section
 from nlgnn.experiments.systems import SEARCH_EPOCHS, SEARCH_SPLITS, SPLITS, SystemCell, system_cells
 from nlgnn.training.systems import PUBLISHED, get_system
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import shlex
 import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any
 
 import typer
 
-from nlgnn.cli import AllowUnverified, console, errors
+from nlgnn.commands.flags import with_option_flags
+from nlgnn.commands.terminal import AllowUnverified, console, errors
 from nlgnn.datasets import describe, load_graph
 from nlgnn.errors import NlgnnError, OptionError, nearest
 from nlgnn.experiments.compare import Variant, with_controls
@@ -186,32 +185,4 @@ def config_keys() -> list[str]:
 
 def train_command() -> Callable[..., None]:
     """`train_graph` with a flag for every option in place of `**options`."""
-    parameters = dict(inspect.signature(train_graph, eval_str=True).parameters)
-    del parameters["options"]
-    flags = {
-        name: (field.annotation, field.default, field.description or "", "Training")
-        for name, field in Recipe.model_fields.items()
-    }
-    flags |= {name: (option.type, option.default, option.help, "Model") for name, option in all_model_options().items()}
-    for name, (annotation, default, words, panel) in flags.items():
-        shown = False if default is None else str(default)
-        option = typer.Option(help=words, show_default=shown, rich_help_panel=panel)
-        parameters[name] = inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[_flag_type(annotation), option]
-        )
-
-    def command(**given: Any) -> None:
-        train_graph(**given)
-
-    command.__doc__ = train_graph.__doc__
-    command.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
-    command.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
-    return command
-
-
-def _flag_type(annotation: Any) -> Any:
-    """What a flag parses: one plain type or choice, or None when it is not given. Mixtures are checked later."""
-    members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-    members = tuple(member for member in members if member is not NoneType)
-    simple = len(members) == 1 and (members[0] in (int, float, bool, str) or get_origin(members[0]) is Literal)
-    return (members[0] if simple else str) | None
+    return with_option_flags(train_graph)

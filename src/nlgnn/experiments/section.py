@@ -1,0 +1,17 @@
+"""Section: a part of what an experiment shows. Console, Markdown, CSV, LaTeX and HTML are made of the same ones."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+Rows = list[dict[str, str]]
+
+
+class Section(NamedTuple):
+    """A table, whose first columns are text, and words about it. Without rows it is words alone."""
+
+    title: str
+    rows: Rows
+    caption: str
+    text: str = ""
+    text_columns: int = 1
