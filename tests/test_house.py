@@ -6,14 +6,15 @@ import ast
 import inspect
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import typer.main
 
 import nlgnn
-from nlgnn.commands.train import PLAN_KEYS, config_keys, train_command
+from nlgnn.commands import train, tune
+from nlgnn.commands.flags import config_keys
 from nlgnn.nn.nonlocal_ import NonLocal, NonLocalOf
 from nlgnn.training.options import SHORT_NAMES
 from nlgnn.training.recipe import Recipe
@@ -131,15 +132,25 @@ def model_keywords() -> set[str]:
     return {SHORT_NAMES.get(name, name) for name in names - fixed}
 
 
-def test_flags_and_toml_keys_are_the_fields_and_arguments() -> None:
+@pytest.mark.parametrize(
+    ("plan_keys", "command", "flags_alone"),
+    [
+        (train.PLAN_KEYS, train.train_command(), {"resume", "config", "allow_unverified"}),
+        (tune.PLAN_KEYS, tune.tune_command(), {"config", "allow_unverified", "as_json"}),
+    ],
+    ids=["train", "tune"],
+)
+def test_flags_and_toml_keys_are_the_fields_and_arguments(
+    plan_keys: dict[str, object], command: Callable[..., None], flags_alone: set[str]
+) -> None:
     options = set(Recipe.model_fields) | model_keywords()
-    assert sorted(config_keys()) == sorted({*PLAN_KEYS, *options})  # sorted lists: none twice
+    assert sorted(config_keys(plan_keys)) == sorted({*plan_keys, *options})  # sorted lists: none twice
     app = typer.Typer(add_completion=False)
-    app.command()(train_command())
+    app.command()(command)
     flags = {flag.name: flag for flag in typer.main.get_command(app).params}
-    assert set(flags) - {"resume", "config", "allow_unverified"} == set(PLAN_KEYS) | options
+    assert set(flags) - flags_alone == set(plan_keys) | options
     for name, flag in flags.items():
-        assert f"--{name.replace('_', '-')}" in flag.opts or name == "graph"
+        assert f"--{name.removeprefix('as_').replace('_', '-')}" in flag.opts or name == "graph"
         assert flag.help  # type: ignore[attr-defined]
 
 

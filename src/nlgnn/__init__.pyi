@@ -2,6 +2,7 @@ from .analysis import sorted_sequence as sorted_sequence
 from .datasets import load_graph as load_graph
 from .datasets import planted_order_graph as planted_order_graph
 from .errors import NlgnnError as NlgnnError
+from .experiments.diagnose import diagnose as diagnose
 from .graph import Graph as Graph
 from .graph import Split as Split
 from .graph import audit as audit
@@ -40,5 +41,6 @@ from .training import configure as configure
 from .training import fit as fit
 from .training import fit_settings as fit_settings
 from .training import predict as predict
+from .training import tune as tune
 
 __version__: str

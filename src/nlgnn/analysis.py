@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +16,9 @@ from nlgnn.graph.homophily import reconnected_homophily
 from nlgnn.nn.aggregation import NonLocalAggregation
 from nlgnn.nn.inputs import prepare
 from nlgnn.nn.nonlocal_ import NonLocal
+from nlgnn.training.run import Run
 
-__all__ = ["SortedSequence", "kernel_sizes", "reconnected_homophily", "sorted_sequence"]
+__all__ = ["SortedSequence", "kernel_sizes", "order_before_and_after", "reconnected_homophily", "sorted_sequence"]
 
 
 class SortedSequence(NamedTuple):
@@ -43,9 +45,29 @@ def sorted_sequence(model: NonLocal, graph: Graph) -> SortedSequence:
     return SortedSequence(order, scores[order], graph.y[order])
 
 
-def kernel_sizes(model: NonLocal) -> list[int]:
+def order_before_and_after(
+    factory: Callable[[], nn.Module], graph: Graph, run: Run
+) -> tuple[SortedSequence, SortedSequence]:
+    """The order of a run before training, and that of its chosen epoch. Features must be scaled as in training."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.seed)
+        before = _non_local(factory())
+    after = _non_local(factory())
+    after.load_state_dict(run.state)
+    return sorted_sequence(before, graph), sorted_sequence(after, graph)
+
+
+def kernel_sizes(model: nn.Module) -> list[int]:
     """Kernel of every convolution: what `reconnected_homophily` needs to know how far a node sees."""
-    return [module.kernel_size[0] for module in _aggregation(model).modules() if isinstance(module, nn.Conv1d)]
+    return [
+        module.kernel_size[0] for module in _aggregation(_non_local(model)).modules() if isinstance(module, nn.Conv1d)
+    ]
+
+
+def _non_local(model: nn.Module) -> NonLocal:
+    if not isinstance(model, NonLocal):
+        raise OptionError(f"{type(model).__name__} sorts nothing: it is a local model.", "Give a non-local one.")
+    return model
 
 
 def _aggregation(model: NonLocal) -> NonLocalAggregation:

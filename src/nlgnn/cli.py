@@ -9,7 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from nlgnn import __version__
-from nlgnn.commands.terminal import comma_separated, console, errors
+from nlgnn.commands.diagnose import diagnose
+from nlgnn.commands.reproduce import reproduce
+from nlgnn.commands.terminal import console, errors
 from nlgnn.errors import NlgnnError
 
 DatasetName = Annotated[str | None, typer.Argument(help="Show this one in full.", show_default=False)]
@@ -52,55 +54,6 @@ def demo(
     if picture is not None:
         save_chart(sequence_chart(result.graph, result.sequences), picture)
         console.print(f"picture: {picture}", soft_wrap=True)
-
-
-def reproduce(
-    name: Annotated[str, typer.Argument(metavar="[TABLE]", help="published or systems.")] = "published",
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Where each cell's JSON file is kept; results/TABLE, of --quick runs/quick-TABLE."),
-    ] = None,
-    systems: Annotated[str, typer.Option(help="Only these, separated by commas.")] = "",
-    datasets: Annotated[str, typer.Option(help="Only these, separated by commas.")] = "",
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Hardly any training: tries it out, measures nothing.")
-    ] = False,
-    table_only: Annotated[bool, typer.Option("--table", help="Measure nothing: print the cells at hand.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
-) -> None:
-    """Measure a table cell by cell: the settings that the authors published, or all systems compared.
-
-    Cells measured before are kept. Several processes can share the work.
-    """
-    from nlgnn.experiments.cells import cell_path, choose_cells, run_cell
-    from nlgnn.experiments.reproduce import get_table, markdown_page
-    from nlgnn.render import sections_page
-
-    table = get_table(name)
-    cells = choose_cells(table.cells(), comma_separated(systems), comma_separated(datasets))
-    cells = [cell.quick() for cell in cells] if quick else cells
-    folder = out or Path(f"runs/quick-{name}" if quick else f"results/{name}")
-    failed = []
-    for number, cell in enumerate([] if table_only else cells, start=1):
-        where = f"cell {number} of {len(cells)}: {cell.dataset}, {cell.label}"
-        where += " (kept)" * cell_path(cell, folder).exists()
-        try:
-            result = run_cell(cell, folder)
-        except KeyboardInterrupt:
-            errors.print("\ninterrupted. The same command goes on from here.")
-            raise
-        except NlgnnError as error:  # the others may be measured all the same
-            errors.print(f"{where}\n[red]error:[/] {_escape(error)}", soft_wrap=True)
-            failed.append(cell.name)
-            continue
-        errors.print(f"{where}, {result['seconds']} s" if result else f"{where}: in work elsewhere", soft_wrap=True)
-    if failed:
-        raise NlgnnError(f"not measured: {', '.join(failed)}.", "The errors stand above.")
-    sections = table.sections(cells, folder)
-    if markdown:
-        sys.stdout.write(markdown_page(table, sections))
-    else:
-        console.print(sections_page(sections, console.width))
 
 
 def bench(
@@ -166,7 +119,7 @@ def top(
 
 
 def build_app(arguments: list[str]) -> typer.Typer:
-    """All commands. The many flags of `train` are read off the models, which needs torch, so only if it is called."""
+    """All commands. The many flags of `train` and `tune` are read off the models, which needs torch: only if called."""
     app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback()(top)
     if "train" in arguments:
@@ -175,7 +128,13 @@ def build_app(arguments: list[str]) -> typer.Typer:
         app.command("train")(train_command())
     else:
         app.command("train", help="Train a model on a graph: nlgnn train texas --model nlmlp")(lambda: None)
-    for command in (demo, datasets, models, reproduce, bench):
+    if "tune" in arguments:
+        from nlgnn.commands.tune import tune_command
+
+        app.command("tune")(tune_command())
+    else:
+        app.command("tune", help="Search over a model's options: nlgnn tune texas --model nlmlp")(lambda: None)
+    for command in (diagnose, demo, datasets, models, reproduce, bench):
         app.command()(command)
     return app
 

@@ -36,16 +36,20 @@ def sections_page(sections: Sequence[Section], width: int) -> RenderableType:
     """Tables with their captions. Of those too wide for the terminal, the longest columns are left to Markdown."""
     parts: list[RenderableType] = []
     for section in sections:
-        left_out = LONG_COLUMNS if width < WIDE_TERMINAL else set()
-        names = [name for name in section.rows[0] if name not in left_out]
-        table = table_of(
-            names, [[row[name] for name in names] for row in section.rows], numbers_from=section.text_columns
-        )
-        for column, name in zip(table.columns[: section.text_columns], names, strict=False):
-            column.no_wrap = max(len(row[name]) for row in section.rows) < 24
-        texts = [Text(section.caption, "dim"), *([Text(section.text)] if section.text else []), Text()]
-        parts += [*([Text(section.title, "bold")] if section.title else []), table, *texts]
+        parts += [Text(section.title, "bold")] if section.title else []
+        parts += [_section_table(section, width)] if section.rows else []
+        parts += [Text(section.caption, "dim")] if section.caption else []
+        parts += [*([Text(section.text)] if section.text else []), Text()]
     return Group(*parts[:-1])
+
+
+def _section_table(section: Section, width: int) -> Table:
+    left_out = LONG_COLUMNS if width < WIDE_TERMINAL else set()
+    names = [name for name in section.rows[0] if name not in left_out]
+    table = table_of(names, [[row[name] for name in names] for row in section.rows], numbers_from=section.text_columns)
+    for column, name in zip(table.columns[: section.text_columns], names, strict=False):
+        column.no_wrap = max(len(row[name]) for row in section.rows) < 24
+    return table
 
 
 def bench_table(rows: list[dict[str, str]], caption: str) -> RenderableType:

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from cli_samples import Command
 
+from nlgnn.commands.reproduce import TABLE_NAMES
 from nlgnn.errors import NlgnnError
-from nlgnn.experiments import systems
-from nlgnn.experiments.systems import SystemCell
+from nlgnn.experiments import measured, searched
+from nlgnn.experiments.framework import HUGE_DATASETS
+from nlgnn.experiments.reproduce import TABLES
+from nlgnn.experiments.searched import SearchedCell
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import random_split
 
@@ -28,35 +31,39 @@ def small_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
         splits = [random_split(graph.y, "random-60", index) for index in range(10)]
         return Graph(graph.x, graph.edge_index, graph.y, name=name, splits={"geom-gcn": splits})
 
-    monkeypatch.setattr(systems, "load_graph", load)
+    monkeypatch.setattr(searched, "load_graph", load)
+    monkeypatch.setattr("nlgnn.datasets.is_present", lambda name: name != "ogbn-arxiv")
+
+
+def test_table_names_are_those_of_the_tables() -> None:
+    """The command has a list of its own, so that `--help` waits for no import."""
+    assert tuple(TABLES) == TABLE_NAMES
 
 
 def test_table_of_a_reproduction_that_has_not_begun(command: Command) -> None:
-    for table in ("published", "systems"):
-        shown = command("reproduce", table, "--table")
-        assert shown.code == 2
-        assert f"there are no measured cells in results/{table}" in shown.err
-    assert command("reproduce", "--table").err == command("reproduce", "published", "--table").err
+    for names in (["systems"], ["controls", "homophily"], []):
+        shown = command("reproduce", *names, "--table")
+        assert (shown.code, shown.out) == (2, "")
+        assert "there are no measured cells in results." in shown.err
     assert not list(Path().iterdir())
 
 
-def test_table_of_the_published_cells_at_hand(command: Command) -> None:
-    measured = RESULTS / "published"
-    header, rule, *rows = command("reproduce", "--table", "--markdown", "--out", measured).out.splitlines()
-    assert header.startswith("| dataset | model | ours | paper |")
-    assert rule == f"|{' --- |' * header.count(' | ')} --- |"
-    assert len(rows) == 7
-    for name in ("cornell-pre2022", "nlgcn", "84.9"):
-        assert name in command("reproduce", "--table", "--out", measured).out
+@pytest.mark.parametrize(("page", "names"), [("systems", ["systems"]), ("results", [])])
+def test_the_pages_in_the_repository_are_what_was_measured(
+    command: Command, monkeypatch: pytest.MonkeyPatch, page: str, names: list[str]
+) -> None:
+    monkeypatch.setattr(measured, "files_are_here", lambda dataset: dataset not in HUGE_DATASETS)  # as on most machines
+    shown = command("reproduce", *names, "--table", "--format", "markdown", "--out", RESULTS)
+    assert (RESULTS.parent / "docs" / f"{page}.md").read_text() == shown.out
 
 
 def test_reproduction_with_a_damaged_cell(command: Command) -> None:
-    Path("cells").mkdir()
-    Path("cells/texas-nlmlp.json").write_text('{"runs": [')
-    refused = command("reproduce", "--table", "--out", "cells")
+    Path("cells/framework").mkdir(parents=True)
+    Path("cells/framework/texas-nlmlp-random-60.json").write_text('{"runs": [')
+    refused = command("reproduce", "controls", "--table", "--out", "cells")
     assert refused.code == 2
     what, how = refused.err.splitlines()
-    assert what.startswith("error: cells/texas-nlmlp.json cannot be read")
+    assert what.startswith("error: cells/framework/texas-nlmlp-random-60.json cannot be read")
     assert how == "Remove it, and it will be measured again."
 
 
@@ -66,7 +73,11 @@ def test_reproduction_with_a_damaged_cell(command: Command) -> None:
         (["sistems"], "there is no table 'sistems'.", "Did you mean 'systems'?"),
         (["systems", "--systems", "gcn,h2gnc"], "this table has no model 'h2gnc'.", "Did you mean 'h2gcn'?"),
         (["systems", "--datasets", "texsa"], "this table has no dataset 'texsa'.", "Did you mean 'texas'?"),
-        (["--datasets", "texas,cameleon"], "this table has no dataset 'cameleon'.", "Did you mean 'chameleon'?"),
+        (
+            ["controls", "--datasets", "texas,cameleon"],
+            "this table has no dataset 'cameleon'.",
+            "Did you mean 'chameleon'?",
+        ),
     ],
 )
 def test_wrong_names(command: Command, arguments: list[str], what: str, how: str) -> None:
@@ -79,13 +90,23 @@ def test_wrong_names(command: Command, arguments: list[str], what: str, how: str
 @pytest.mark.usefixtures("small_graphs")
 def test_quick(command: Command) -> None:
     """Only the cells that are named; measured once; the page is the same again, and names what stands in it."""
-    arguments = ["reproduce", "systems", "--quick", "--systems", "mlp, gcn", "--datasets", "texas,cora", "--markdown"]
+    arguments = [
+        "reproduce",
+        "systems",
+        "--quick",
+        "--systems",
+        "mlp, gcn",
+        "--datasets",
+        "texas,cora",
+        "--format",
+        "markdown",
+    ]
     done = command(*arguments)
     assert done.code == 0, done.err
     assert [line.partition(", ")[0] for line in done.err.splitlines()] == [
         *("cell 1 of 4: texas", "cell 2 of 4: cora", "cell 3 of 4: texas", "cell 4 of 4: cora")
     ]
-    folder = Path("runs/quick-systems")
+    folder = Path("runs/quick/systems")
     names = ["cora-gcn.json", "cora-mlp.json", "texas-gcn.json", "texas-mlp.json"]
     assert sorted(path.name for path in folder.iterdir()) == names
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -93,7 +114,7 @@ def test_quick(command: Command) -> None:
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert command(*arguments, "--table") == (0, done.out, "")
     assert "| system | texas | cora |" in done.out
-    shown = command(*arguments[:-1], "--table")
+    shown = command(*arguments[:-2], "--table")
     assert "All systems" in shown.out
     assert "shortened to epochs=3, 2 splits, 1 for candidates" in " ".join(shown.out.split())
 
@@ -102,39 +123,39 @@ def test_quick(command: Command) -> None:
 def test_a_cell_that_cannot_be_measured_does_not_stop_the_others(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measure = SystemCell.measure
+    measure = SearchedCell.measure
 
-    def sometimes(cell: SystemCell, unfinished: Path, progress: bool) -> object:
+    def sometimes(cell: SearchedCell, unfinished: Path, progress: bool) -> object:
         if cell.system == "mlp":
             raise NlgnnError("it does not fit.", "Buy memory.")
         return measure(cell, unfinished, progress)
 
-    monkeypatch.setattr(SystemCell, "measure", sometimes)
+    monkeypatch.setattr(SearchedCell, "measure", sometimes)
     done = command("reproduce", "systems", "--quick", "--systems", "mlp,gcn", "--datasets", "texas")
     assert done.code == 2
     assert "cell 1 of 2: texas, mlp\nerror: it does not fit.\nBuy memory.\n" in done.err
     assert done.err.endswith("error: not measured: texas-mlp.\nThe errors stand above.\n")
-    assert Path("runs/quick-systems/texas-gcn.json").exists()
+    assert Path("runs/quick/systems/texas-gcn.json").exists()
 
 
 @pytest.mark.usefixtures("small_graphs")
 def test_a_cell_of_other_settings(command: Command) -> None:
     arguments = ["reproduce", "systems", "--quick", "--systems", "gcn", "--datasets", "texas", "--out", "cells"]
     assert command(*arguments).code == 0
-    path = Path("cells/texas-gcn.json")
+    path = Path("cells/systems/texas-gcn.json")
     result = json.loads(path.read_text())
     result["recipe"]["lr"] = 0.7
     path.write_text(json.dumps(result))
     for more in ([], ["--table"]):
         refused = command(*arguments, *more)
         assert refused.code == 2
-        assert "cells/texas-gcn.json was measured with lr=0.7; now it is 0.05." in refused.err
+        assert "cells/systems/texas-gcn.json was measured with lr=0.7; now it is 0.05." in refused.err
         assert "Remove it, and it will be measured again." in refused.err
 
 
 @pytest.mark.usefixtures("small_graphs")
 def test_a_cell_in_work_elsewhere(command: Command) -> None:
-    folder = Path("runs/quick-systems")
+    folder = Path("runs/quick/systems")
     folder.mkdir(parents=True)
     arguments = ["reproduce", "systems", "--quick", "--systems", "gcn", "--datasets", "texas,cora"]
     with (folder / ".texas-gcn.lock").open("w") as lock:
@@ -145,7 +166,41 @@ def test_a_cell_in_work_elsewhere(command: Command) -> None:
     assert sorted(path.name for path in folder.glob("*.json")) == ["cora-gcn.json"]
 
 
-def test_quick_of_the_published_table(command: Command, data_root: Path) -> None:
-    done = command("reproduce", "--quick", "--systems", "nlmlp,mlp", "--datasets", "texas")
+@pytest.mark.usefixtures("small_graphs")
+def test_quick_of_the_sequence(command: Command) -> None:
+    done = command("reproduce", "sequence", "--quick", "--datasets", "texas")
     assert done.code == 0, done.err
-    assert len(list(Path("runs/quick-published").glob("*.json"))) == 4
+    assert "picture: runs/quick/sequence/sequence-texas.svg" in done.err
+    assert Path("runs/quick/sequence/sequence-texas.svg").read_text().startswith("<svg")
+    assert "The sorted sequence" in done.out
+
+
+@pytest.mark.usefixtures("small_graphs")
+def test_quick_of_the_framework(command: Command) -> None:
+    """Controls take the settings of their main cell; what has no files here is passed over, and the table says so."""
+    arguments = ["reproduce", "controls", "first-category", "--quick", "--systems", "nlmlp,mlp"]
+    done = command(*arguments, "--datasets", "texas,ogbn-arxiv")
+    assert done.code == 0, done.err
+    assert "ogbn-arxiv, nlmlp: files not here (nlgnn datasets ogbn-arxiv says where they are)" in done.err
+    written = {path.name for path in Path("runs/quick/framework").glob("*.json")}
+    kinds = ("mlp", "nlmlp", "nlmlp-kernel-1", "nlmlp-random-order")
+    assert written == {f"texas-{kind}{seed}-random-60.json" for kind in kinds for seed in ("", "-seed-2", "-seed-3")}
+    main, control = (
+        json.loads(Path(f"runs/quick/framework/texas-nlmlp{control}-random-60.json").read_text())
+        for control in ("", "-kernel-1-seed-2")
+    )
+    assert control["options"] == {**main["options"], "kernel_size": 1, "seed": 10}
+    assert [run["seed"] for run in control["runs"]] == [10, 11]
+    assert "Does the order matter?" in done.out
+    assert "First category: texas" in done.out
+
+
+@pytest.mark.parametrize(
+    ("form", "begins"),
+    [("markdown", "# Table controls\n"), ("csv", "table,dataset,"), ("latex", "% "), ("html", "<!doc")],
+)
+def test_formats(command: Command, form: str, begins: str) -> None:
+    shown = command("reproduce", "controls", "--table", "--format", form, "--out", RESULTS)
+    assert shown.code == 0, shown.err
+    assert shown.out.startswith(begins)
+    assert "chameleon" in shown.out

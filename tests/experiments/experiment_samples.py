@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from nlgnn.graph.splits import Split
 class FakeCell(Cell):
     """It measures its own lr; its `measured` counts how often."""
 
+    store: ClassVar[str] = "."
     dataset: str = "texas"
     system: str = "gcn"
     lr: float = 0.1

@@ -12,7 +12,7 @@ import pytest
 from experiment_samples import FakeCell, write_result
 
 from nlgnn.errors import DataError, OptionError
-from nlgnn.experiments.cells import choose_cells, read_cells, run_cell
+from nlgnn.experiments.cells import choose_cells, read_cells, require_some, run_cell
 
 
 def test_a_cell_is_measured_once(tmp_path: Path) -> None:
@@ -58,10 +58,11 @@ def test_a_cell_of_other_settings(tmp_path: Path) -> None:
 
 def test_reading_what_is_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there are no measured cells in"):
-        read_cells([FakeCell()], tmp_path)
+        require_some([FakeCell()], tmp_path)
     write_result(FakeCell(), tmp_path, seconds=7.0)
     found = read_cells([FakeCell(), FakeCell("cora")], tmp_path)
     assert {name: result["seconds"] for name, result in found.items()} == {"texas-gcn": 7.0}
+    require_some([FakeCell("cora"), FakeCell()], tmp_path)
 
 
 def test_a_cell_that_another_process_measures(tmp_path: Path) -> None:

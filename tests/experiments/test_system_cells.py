@@ -15,9 +15,10 @@ import pytest
 from experiment_samples import small_graph
 
 from nlgnn.errors import DataError, NlgnnError
-from nlgnn.experiments import systems
+from nlgnn.experiments import searched, systems
 from nlgnn.experiments.cells import run_cell
-from nlgnn.experiments.systems import Extra, Schedule, SystemCell, best_candidate, candidates, system_cells
+from nlgnn.experiments.searched import Schedule, SearchedCell, best_candidate
+from nlgnn.experiments.systems import Extra, candidates, system_cells
 from nlgnn.graph.graph import Graph
 from nlgnn.training.run import Run, RunFolder
 from nlgnn.training.system import System
@@ -39,7 +40,7 @@ SEARCHED = System(
 def with_a_small_system() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SYSTEMS, "searched", SEARCHED)  # type: ignore[arg-type]
-        patch.setattr(systems, "load_graph", lambda name: small_graph())
+        patch.setattr(searched, "load_graph", lambda name: small_graph())
         yield
 
 
@@ -51,11 +52,11 @@ def whole(with_a_small_system: None, tmp_path_factory: pytest.TempPathFactory) -
     return folder
 
 
-def small_cell() -> SystemCell:
-    return SystemCell("texas", "searched", candidates("searched", "texas"), Schedule({}, splits=3, search_splits=2))
+def small_cell() -> SearchedCell:
+    return SearchedCell("texas", "searched", candidates("searched", "texas"), Schedule({}, splits=3, search_splits=2))
 
 
-def measured(cell: SystemCell, folder: Path) -> dict[str, Any]:
+def measured(cell: SearchedCell, folder: Path) -> dict[str, Any]:
     result = run_cell(cell, folder, progress=False)
     assert result is not None
     return result
@@ -89,7 +90,7 @@ def test_all_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = system_cells()
     assert len({cell.name for cell in cells}) == len(cells) == 14 * 10 + 1
     assert max(len(cell.candidates) for cell in cells) <= 8
-    assert cells[-1] == SystemCell(
+    assert cells[-1] == SearchedCell(
         "texas", "gcn", ({"hidden": 64},), protocol="random-60", condition="wide", why="to see"
     )
     assert cells[-1].name == "texas-gcn-wide"
@@ -112,7 +113,7 @@ def test_what_is_recorded(whole: Path) -> None:
     assert (result["protocol"], result["preset"], result["threads"]) == ("geom-gcn", "released", 1)
     assert [run["seed"] for run in result["runs"]] == [0, 1, 2]
     assert result["versions"].keys() == {"nlgnn", "python", "torch"}
-    assert [path.name for path in whole.iterdir()] == ["texas-searched.json"]
+    assert [path.name for path in (whole / "systems").iterdir()] == ["texas-searched.json"]
 
 
 def test_the_figure_of_a_candidate_is_of_validation_on_the_first_splits(whole: Path) -> None:
@@ -127,7 +128,7 @@ def test_nothing_but_test_figures_depends_on_test_labels(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = without_times(measured(small_cell(), whole))
-    monkeypatch.setattr(systems, "load_graph", lambda name: small_graph(test_labels=1))
+    monkeypatch.setattr(searched, "load_graph", lambda name: small_graph(test_labels=1))
     other = without_times(measured(small_cell(), tmp_path))
     tests = [[run.pop("test") for run in result["runs"]] for result in (one, other)]
     assert one == other
@@ -174,24 +175,24 @@ def given_figures(vals: list[list[float | None]]) -> Callable[..., list[list[Run
 
 def test_a_candidate_with_a_failed_run_is_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     vals: list[list[float | None]] = [[60.0, 70.0], [99.0, None], [66.0, 66.0], [20.0, 90.0]]
-    monkeypatch.setattr(systems, "fit_settings", given_figures(vals))
+    monkeypatch.setattr(searched, "fit_settings", given_figures(vals))
     result = measured(small_cell(), tmp_path)
     assert [candidate["val"] for candidate in result["search"]] == [65, None, 66, 55]
     assert result["options"] == {"hidden": 6, "dropout": 0.0}
 
 
 def test_one_candidate_is_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(systems, "fit_settings", lambda *_, **__: pytest.fail("searched"))
+    monkeypatch.setattr(searched, "fit_settings", lambda *_, **__: pytest.fail("searched"))
     cell = replace(small_cell(), candidates=({"hidden": 3},), condition="narrow", protocol="random-60")
     result = measured(cell, tmp_path)
     assert (result["search"], result["search_seconds"], result["search_epochs"]) == ([], 0, None)
     assert (result["options"], result["condition"], result["protocol"]) == ({"hidden": 3}, "narrow", "random-60")
-    assert (tmp_path / "texas-searched-narrow.json").exists()
+    assert (tmp_path / "systems" / "texas-searched-narrow.json").exists()
 
 
 def watched_search(monkeypatch: pytest.MonkeyPatch, interrupted_at: int | None = None) -> list[int]:
     """How many settings are trained at once, call by call; one of the calls is interrupted."""
-    train, calls = systems.fit_settings, []
+    train, calls = searched.fit_settings, []
 
     def watched(settings: list[Any], *arguments: Any, **options: Any) -> list[list[Run]]:
         calls.append(len(settings))
@@ -199,7 +200,7 @@ def watched_search(monkeypatch: pytest.MonkeyPatch, interrupted_at: int | None =
             raise KeyboardInterrupt
         return train(settings, *arguments, **options)
 
-    monkeypatch.setattr(systems, "fit_settings", watched)
+    monkeypatch.setattr(searched, "fit_settings", watched)
     return calls
 
 
@@ -212,18 +213,18 @@ def test_candidates_that_differ_in_rates_only_are_trained_at_once(
 
 
 def test_candidates_are_trained_for_fewer_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    train, epochs = systems.fit_settings, []
+    train, epochs = searched.fit_settings, []
 
     def watched(settings: list[Any], *arguments: Any, **options: Any) -> list[list[Run]]:
         epochs.extend(recipe.epochs for _, recipe in settings)
         return train(settings, *arguments, **options)
 
-    monkeypatch.setattr(systems, "fit_settings", watched)
-    monkeypatch.setattr(systems, "SEARCH_EPOCHS", 2)
+    monkeypatch.setattr(searched, "fit_settings", watched)
+    monkeypatch.setattr(searched, "SEARCH_EPOCHS", 2)
     result = measured(small_cell(), tmp_path)
     assert epochs == [2, 2, 2, 2]
     assert (result["search_epochs"], [run["epochs"] for run in result["runs"]]) == (2, [12, 12, 12])
-    monkeypatch.setattr(systems, "SEARCH_EPOCHS", 3)
+    monkeypatch.setattr(searched, "SEARCH_EPOCHS", 3)
     with pytest.raises(DataError, match="was measured with search_epochs=2; now it is 3"):
         run_cell(small_cell(), tmp_path, progress=False)
 
@@ -233,13 +234,13 @@ def test_interrupted_between_candidates(whole: Path, tmp_path: Path, monkeypatch
         watched_search(unlucky, interrupted_at=2)
         with pytest.raises(KeyboardInterrupt):
             run_cell(small_cell(), tmp_path, progress=False)
-    kept = json.loads((tmp_path / ".texas-searched" / "candidates.json").read_text())
+    kept = json.loads((tmp_path / "systems" / ".texas-searched" / "candidates.json").read_text())
     assert [candidate["options"]["hidden"] for candidate in kept] == [2, 2]
     assert all("test" not in candidate for candidate in kept)
     calls = watched_search(monkeypatch)
     assert without_times(measured(small_cell(), tmp_path)) == without_times(measured(small_cell(), whole))
     assert calls == [2]
-    assert [path.name for path in tmp_path.iterdir()] == ["texas-searched.json"]
+    assert [path.name for path in (tmp_path / "systems").iterdir()] == ["texas-searched.json"]
 
 
 def interrupt_after_a_run(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -295,7 +296,7 @@ def test_an_unfinished_cell_of_other_settings(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(KeyboardInterrupt):
         run_cell(small_cell(), tmp_path, progress=False)
     if where == "runs":
-        (tmp_path / ".texas-searched" / "candidates.json").unlink()
+        (tmp_path / "systems" / ".texas-searched" / "candidates.json").unlink()
     monkeypatch.setitem(
         SYSTEMS,
         "searched",
@@ -311,7 +312,7 @@ def test_an_unfinished_search_of_another_length(tmp_path: Path, monkeypatch: pyt
     watched_search(monkeypatch, interrupted_at=2)
     with pytest.raises(KeyboardInterrupt):
         run_cell(small_cell(), tmp_path, progress=False)
-    monkeypatch.setattr(systems, "SEARCH_EPOCHS", 5)
+    monkeypatch.setattr(searched, "SEARCH_EPOCHS", 5)
     with pytest.raises(DataError, match=r"candidates\.json was measured with search_epochs=\d+; now it is 5"):
         run_cell(small_cell(), tmp_path, progress=False)
 

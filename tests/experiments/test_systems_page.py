@@ -12,20 +12,22 @@ from experiment_samples import write_result
 
 from nlgnn.errors import DataError
 from nlgnn.experiments.printed import words
-from nlgnn.experiments.reproduce import TABLES, markdown_page
+from nlgnn.experiments.reproduce import page_title
+from nlgnn.experiments.searched import SEARCH_EPOCHS, Schedule, SearchedCell
 from nlgnn.experiments.section import Section
-from nlgnn.experiments.systems import SEARCH_EPOCHS, Schedule, SystemCell, system_cells
+from nlgnn.experiments.systems import system_cells
 from nlgnn.experiments.systems_page import system_sections
+from nlgnn.report.formats import markdown_page
 from nlgnn.training.systems import get_system
 
 ROOT = Path(__file__).parents[2]
 
 
-def cell_of(name: str) -> SystemCell:
+def cell_of(name: str) -> SearchedCell:
     return next(cell for cell in system_cells() if cell.name == name)
 
 
-def write(cell: SystemCell, folder: Path, *tests: float | None, **options: Any) -> SystemCell:
+def write(cell: SearchedCell, folder: Path, *tests: float | None, **options: Any) -> SearchedCell:
     """A result of a cell; the first candidate is the chosen one unless `options` say otherwise."""
     chosen = next(one for one in cell.candidates if options.items() <= one.items())
     search = [{"options": dict(one), "val": 50.0, "seconds": 2.0} for one in cell.candidates]
@@ -44,12 +46,12 @@ def write(cell: SystemCell, folder: Path, *tests: float | None, **options: Any) 
     return cell
 
 
-def shown(cells: list[SystemCell], folder: Path) -> dict[str, Section]:
-    return {section.title: section for section in system_sections(cells, folder)}
+def shown(cells: list[SearchedCell], folder: Path) -> dict[str, Section]:
+    return {section.title: section for section in system_sections(cells, folder, "geom-gcn")}
 
 
 @pytest.fixture
-def cells(tmp_path: Path) -> list[SystemCell]:
+def cells(tmp_path: Path) -> list[SearchedCell]:
     """H2GCN near what was printed, GCN far from it, one cell with a failed run, one shortened, some open."""
     names = ["texas-gcn", "cora-gcn", "texas-h2gcn", "squirrel-h2gcn", "cora-h2gcn", "chameleon-cpgcn", "cora-fagcn"]
     found = {name: cell_of(name) for name in names}
@@ -63,7 +65,7 @@ def cells(tmp_path: Path) -> list[SystemCell]:
     return list(found.values())
 
 
-def test_matrix(cells: list[SystemCell], tmp_path: Path) -> None:
+def test_matrix(cells: list[SearchedCell], tmp_path: Path) -> None:
     matrix = shown(cells, tmp_path)["All systems"]
     assert matrix.rows == [
         {
@@ -89,7 +91,7 @@ def test_matrix(cells: list[SystemCell], tmp_path: Path) -> None:
         assert part in matrix.caption
 
 
-def test_a_table_for_each_system(cells: list[SystemCell], tmp_path: Path) -> None:
+def test_a_table_for_each_system(cells: list[SearchedCell], tmp_path: Path) -> None:
     sections = shown(cells, tmp_path)
     tried = cells[2].candidates
     one_round, two_rounds = (words(next(one for one in tried if one["rounds"] == rounds)) for rounds in (1, 2))
@@ -153,14 +155,14 @@ def test_a_variant_that_had_no_rival_has_no_letter(tmp_path: Path) -> None:
     assert sections["geom-gcn"].rows[0]["settings"] == "published; space=isomap"
 
 
-def test_what_is_far_from_what_was_printed(cells: list[SystemCell], tmp_path: Path) -> None:
+def test_what_is_far_from_what_was_printed(cells: list[SearchedCell], tmp_path: Path) -> None:
     write(cells[0], tmp_path, 39.0, 40.0, 41.0)
     row = {"system": "gcn", "dataset": "texas", "ours": "40.0 ± 1.0", "printed": "61.1 to 63.8 (third-party)"}
     outside = shown(cells, tmp_path)["Outside two standard deviations"]
     assert outside.rows == [{**row, "difference (s.d.)": "-3.0", "measured about it": "–"}]
     extra = replace(cells[0], condition="no edges", why="to see", candidates=({"hidden": 64},))
     cells.append(write(extra, tmp_path, 60.0, 62.0, 67.0))
-    (tmp_path / "notes.md").write_text("## gcn\nOn Texas it is odd.\n")
+    (tmp_path / "systems" / "notes.md").write_text("## gcn\nOn Texas it is odd.\n")
     sections = shown(cells, tmp_path)
     about = "no edges: 63.0 ± 3.6; see the text"
     assert sections["Outside two standard deviations"].rows == [
@@ -184,15 +186,15 @@ def test_what_is_far_from_what_was_printed(cells: list[SystemCell], tmp_path: Pa
     assert "no edges" not in str(sections["All systems"])
 
 
-def test_other_splits_have_no_paired_difference(cells: list[SystemCell], tmp_path: Path) -> None:
+def test_other_splits_have_no_paired_difference(cells: list[SearchedCell], tmp_path: Path) -> None:
     extra = replace(cells[0], condition="random splits", protocol="random-60", candidates=({},))
     cells.append(write(extra, tmp_path, 60.0, 62.0, 67.0))
     row = shown(cells, tmp_path)["gcn under other conditions"].rows[0]
     assert (row["this − above"], row["printed"]) == ("–", "61.1 ± 7.0 (third-party)")
 
 
-def test_notes(cells: list[SystemCell], tmp_path: Path) -> None:
-    (tmp_path / "notes.md").write_text(
+def test_notes(cells: list[SearchedCell], tmp_path: Path) -> None:
+    (tmp_path / "systems" / "notes.md").write_text(
         "Not shown.\n\n## h2gcn\n\n{texas-h2gcn} ({texas-h2gcn printed}), {texas-h2gcn - texas-gcn}, {cora-h2gcn}; "
         "{wisconsin-mlp - texas-gcn}.\n\n## gcn\n\nNo figure.\n"
     )
@@ -210,40 +212,25 @@ def test_notes(cells: list[SystemCell], tmp_path: Path) -> None:
         ("## h2gnc\nWords.", r"no system 'h2gnc'.*\nDid you mean 'h2gcn'\?"),
     ],
 )
-def test_notes_with_a_wrong_name(cells: list[SystemCell], tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "notes.md").write_text(text)
+def test_notes_with_a_wrong_name(cells: list[SearchedCell], tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "systems" / "notes.md").write_text(text)
     with pytest.raises(DataError, match=message):
-        system_sections(cells, tmp_path)
+        system_sections(cells, tmp_path, "geom-gcn")
 
 
-def test_splits_and_sources_that_are_named(cells: list[SystemCell], tmp_path: Path) -> None:
+def test_splits_and_sources_that_are_named(cells: list[SearchedCell], tmp_path: Path) -> None:
     names = [row["name"] for row in shown(cells, tmp_path)["Printed figures"].rows]
     assert names[:4] == ["G48", "G48?", "R60", "T10"]
     assert "Zhu et al. 2020" in names
     assert "Jin et al. 2021" not in names
 
 
-def test_markdown(cells: list[SystemCell], tmp_path: Path) -> None:
-    (tmp_path / "notes.md").write_text("## gcn\nA word about it.\n")
-    text = markdown_page(TABLES["systems"], system_sections(cells, tmp_path))
-    assert text.startswith("# The systems compared\n\nMade by `nlgnn reproduce systems --table --markdown`")
+def test_markdown(cells: list[SearchedCell], tmp_path: Path) -> None:
+    (tmp_path / "systems" / "notes.md").write_text("## gcn\nA word about it.\n")
+    text = markdown_page(page_title(["systems"]), system_sections(cells, tmp_path, "geom-gcn"))
+    assert text.startswith("# The systems compared\n\n## All systems")
     assert re.findall("^## (.*)$", text, flags=re.MULTILINE) == [
         *("All systems", "gcn", "h2gcn", "cpgcn", "fagcn", "Printed figures")
     ]
     assert "\n\nA word about it.\n\n## h2gcn\n\n| dataset | ours |" in text
     assert "\n\n\n" not in text
-
-
-MEASURED = ROOT / "results" / "systems"
-
-
-@pytest.mark.skipif(not MEASURED.exists(), reason="nothing is measured yet")
-def test_the_page_in_the_repository_is_what_was_measured() -> None:
-    page = markdown_page(TABLES["systems"], system_sections(system_cells(), MEASURED))
-    assert (ROOT / "docs" / "systems.md").read_text() == page
-
-
-@pytest.mark.skipif(not (MEASURED / "notes.md").exists(), reason="there are no notes yet")
-def test_no_figure_in_the_notes_is_typed_by_hand() -> None:
-    by_hand = re.sub(r"\{[^{}]+\}", "", (MEASURED / "notes.md").read_text())
-    assert re.findall(r"\d+\.\d+|±", by_hand) == []

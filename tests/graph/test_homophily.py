@@ -15,11 +15,15 @@ from nlgnn.errors import DataError, OptionError
 from nlgnn.graph import (
     Graph,
     adjusted_homophily,
+    adjusted_homophily_among,
     chance_homophily,
+    chance_table,
     class_insensitive_homophily,
     compatibility_matrix,
     edge_homophily,
     edge_label_informativeness,
+    homophily_by_class,
+    homophily_by_degree,
     homophily_table,
     node_homophily,
     node_label_informativeness,
@@ -252,3 +256,50 @@ def test_measures_as_their_authors_print_them(
 )
 def test_chance_of_real_graphs(real_graph: Callable[[str], Graph], name: str, chance: float) -> None:
     assert round(chance_homophily(real_graph(name)), 3) == chance
+
+
+@given(graph_parts())
+def test_groups_equal_their_loops(parts: dict) -> None:
+    graph = Graph(**parts)
+    loops = Loops(graph)
+    shares = {
+        v: sum(loops.y[u] == loops.y[v] for u in near) / max(len(near), 1) for v, near in loops.neighbours.items()
+    }
+    by_class = homophily_by_class(graph)
+    assert [row.group for row in by_class] == ["abcd"[c] for c in sorted(loops.sizes)]
+    for row in by_class:
+        own = [v for v in loops.nodes if "abcd"[loops.y[v]] == row.group]
+        assert row.nodes == len(own)
+        assert row.homophily == pytest.approx(np.mean([shares[v] for v in own]))
+        assert row.chance == pytest.approx((len(own) - 1) / max(len(loops.nodes) - 1, 1))
+    by_degree = {row.group: row for row in homophily_by_degree(graph)}
+    for group, low, high in [("1", 1, 1), ("2 to 3", 2, 3), ("4 to 7", 4, 7), ("8 to 15", 8, 15)]:
+        own = [v for v in loops.nodes if low <= len(loops.neighbours[v]) <= high]
+        assert (group in by_degree) is bool(own)
+        if own:
+            assert by_degree[group].nodes == len(own)
+            assert by_degree[group].homophily == pytest.approx(np.mean([shares[v] for v in own]))
+            assert by_degree[group].chance == chance_homophily(graph)
+
+
+def test_the_last_group_of_degrees_has_no_end() -> None:
+    star = Graph(np.zeros((301, 1)), [np.zeros(300, int), np.arange(1, 301)], np.arange(301) % 2)
+    assert [(row.group, row.nodes) for row in homophily_by_degree(star)] == [("1", 300), ("128 or more", 1)]
+
+
+def test_chance_is_the_mean_over_all_permutations() -> None:
+    edges, y = [[0, 1, 2, 3, 0], [1, 2, 3, 4, 5]], np.array([0, 0, 1, 1, 1, -1])
+    graph = Graph(np.zeros((6, 1)), edges, y)
+    tables = [homophily_table(Graph(np.zeros((6, 1)), edges, np.append(labels, -1))) for labels in permutations(y[:5])]
+    for name, value in chance_table(graph, permutations=300).items():
+        assert value == pytest.approx(np.mean([table[name] for table in tables]), abs=0.06), name
+    assert chance_table(graph) == chance_table(graph)
+    assert chance_table(graph, seed=1) != chance_table(graph)
+
+
+def test_homophily_among_some_nodes_does_not_see_the_others() -> None:
+    edges, y = [[0, 1, 2, 3], [1, 2, 3, 4]], np.array([0, 0, 1, 1, 0])
+    graph = Graph(np.zeros((5, 1)), edges, y)
+    some = np.array([True, True, True, False, True])
+    masked = Graph(np.zeros((5, 1)), edges, np.where(some, y, -1))
+    assert adjusted_homophily_among(graph, some) == adjusted_homophily(masked) != adjusted_homophily(graph)

@@ -13,7 +13,10 @@ from nlgnn.analysis import SortedSequence
 from nlgnn.errors import NlgnnError
 from nlgnn.graph.graph import Graph
 from nlgnn.report.figures import (
+    BINS,
+    NODES_DRAWN,
     check_picture,
+    label_rows,
     save_chart,
     scaling_chart,
     scaling_rows,
@@ -43,6 +46,31 @@ def test_rows_hold_the_class_at_every_position() -> None:
         ("after", 2, 3, "unknown"),
     ]
     assert sequence_rows(GRAPH, SEQUENCES) == rows  # nothing was used up
+
+
+def test_a_run_of_one_class_is_one_rectangle() -> None:
+    rows = label_rows("ab", {"order": [0, 0, 1, 0]})
+    assert [(row["position"], row["end"], row["class"]) for row in rows] == [(0, 2, "a"), (2, 3, "b"), (3, 4, "a")]
+    assert {(row["low"], row["high"]) for row in rows} == {(0, 1)}
+
+
+def test_long_orders_are_drawn_in_parts() -> None:
+    """Every node is in one of them, and heights are shares."""
+    labels = np.random.default_rng(0).integers(3, size=NODES_DRAWN + 50)
+    labels[:11] = 1
+    rows = label_rows("abc", {"order": labels.tolist()})
+    starts = sorted({row["position"] for row in rows})
+    assert len(starts) == BINS
+    assert rows[0] == {"order": "order", "position": 0, "end": starts[1], "class": "b", "low": 0, "high": 1}
+    assert max(row["end"] for row in rows) == pytest.approx(len(labels))
+    nodes = 0.0
+    for number, start in enumerate(starts):
+        part = [row for row in rows if row["position"] == start]
+        assert [row["low"] for row in part] == [0, *(row["high"] for row in part[:-1])]
+        assert part[-1]["high"] == pytest.approx(1)
+        size = round((number + 1) * len(labels) / BINS) - round(number * len(labels) / BINS)
+        nodes += size * sum(row["high"] - row["low"] for row in part if row["class"] == "b")
+    assert nodes == pytest.approx((labels == 1).sum())
 
 
 def test_svg(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -12,29 +11,32 @@ from typing import Annotated, Any
 
 import typer
 
-from nlgnn.commands.flags import with_option_flags
+from nlgnn.commands.auto import AUTO, beside, diagnosed_model, settle
+from nlgnn.commands.flags import read_config, with_option_flags
 from nlgnn.commands.terminal import AllowUnverified, console, errors
 from nlgnn.datasets import describe, load_graph
-from nlgnn.errors import NlgnnError, OptionError, nearest
+from nlgnn.errors import OptionError
 from nlgnn.experiments.compare import Variant, with_controls
 from nlgnn.graph.graph import Graph
 from nlgnn.render import result_table
-from nlgnn.training.options import all_model_options
-from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import RunFolder
 from nlgnn.training.systems import PRESETS, configure, get_system, resolve
 from nlgnn.training.train import Plan, Trained, read_plan, resume, train
 
 # What a TOML file may set beside the options of models and recipes.
 PLAN_KEYS = {"graph": str, "model": str, "splits": str, "runs": int, "preset": str, "controls": bool, "out": str}
-EXAMPLES = {str: 'a text in quotes, such as "texas"', int: "a whole number, such as 10", bool: "true or false"}
 
 
 def train_graph(
     graph: Annotated[
         str | None, typer.Argument(help="A named graph: see `nlgnn datasets`.", show_default=False)
     ] = None,
-    model: Annotated[str | None, typer.Option(help="See `nlgnn models`.", show_default="nlgcn")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="See `nlgnn models`; auto diagnoses the graph and chooses by validation.", show_default="nlgcn"
+        ),
+    ] = None,
     splits: Annotated[
         str | None,
         typer.Option(help="random-60, random-10, or a protocol of the graph.", show_default="the graph's own"),
@@ -76,7 +78,11 @@ def train_graph(
         return
     plan_given: dict[str, Any] = {"graph": graph, "model": model, "splits": splits, "runs": runs, "preset": preset}
     plan_given |= {"controls": controls, "out": out}
-    given = _read_config(config) | {name: value for name, value in plan_given.items() if value is not None} | options
+    given = (
+        read_config(config, PLAN_KEYS)
+        | {name: value for name, value in plan_given.items() if value is not None}
+        | options
+    )
     settings = {name: given.pop(name, None) for name in PLAN_KEYS}
     if settings["graph"] is None:
         raise OptionError(
@@ -84,14 +90,19 @@ def train_graph(
         )
     dataset = describe(settings["graph"])
     protocol = settings["splits"] or dataset.default_protocol
+    automatic = (settings["model"] or "").lower() == AUTO
+    if automatic:
+        settings["model"] = diagnosed_model(
+            dataset, protocol, settings["preset"], given, settings["out"], allow_unverified
+        )
     variants = with_controls(settings["model"] or "nlgcn", given)
     if settings["controls"] and len(variants) == 1:
         errors.print(f"{variants[0].system} is a local model: it has no controls.")
-    variants = variants if settings["controls"] else variants[:1]
+    variants = variants if settings["controls"] else variants[: 2 if automatic else 1]
     for variant in variants:
         resolve(variant.system, dataset.name, settings["preset"], variant.options)  # before anything is downloaded
-    paths = _folders(settings["out"] or _new_name(dataset.name, variants[0]), variants)
-    for path in paths:
+    paths = _folders(settings["out"] or _new_name(dataset.name, AUTO if automatic else variants[0].slug), variants)
+    for path in [*paths, *([beside(paths[0], variants[0])] if automatic else [])]:
         RunFolder.refuse_existing(path)  # all of them, before the first is trained into
     loaded = load_graph(dataset.name, allow_unverified=allow_unverified)
     plans = [
@@ -100,7 +111,7 @@ def train_graph(
     ]
     for plan in plans:  # once more, now that the classes are known
         configure(plan.model, loaded, plan.preset, **plan.options)
-    _train_all(plans, paths, loaded)
+    _train_all(plans, paths, loaded, automatic)
     if len(plans) == 1 and len(with_controls(plans[0].model, given)) > 1:
         console.print("Does the order matter? --controls trains the local part, kernel 1 and a random order beside it.")
 
@@ -108,7 +119,8 @@ def train_graph(
 def _resume(path: Path, graph: str | None, model: str | None, changed: list[str], controls: bool) -> None:
     first = read_plan(RunFolder.open(path))
     asked_graph = None if graph is None else describe(graph).name
-    asked_model = None if model is None else get_system(model).name
+    automatic = (model or "").lower() == AUTO
+    asked_model = None if model is None or automatic else get_system(model).name
     for what, asked, there in (("graph", asked_graph, first.graph), ("model", asked_model, first.model)):
         if asked is not None and asked != there:
             raise OptionError(
@@ -118,14 +130,19 @@ def _resume(path: Path, graph: str | None, model: str | None, changed: list[str]
         raise OptionError(
             f"--{changed[0].replace('_', '-')} cannot change while resuming {path}.", "Train into a new folder instead."
         )
-    variants = with_controls(first.model, first.options) if controls else [Variant(first.model, first.options)]
+    variants = with_controls(first.model, first.options)
+    automatic = automatic and len(variants) > 1  # else the gate has taken a local model
+    variants = variants if controls else variants[: 2 if automatic else 1]
     plans = [replace(first, model=variant.system, options=variant.options) for variant in variants]
     loaded = load_graph(first.graph, allow_unverified=True)  # the folder knows its fingerprint
-    _train_all(plans, _folders(path, variants), loaded)
+    _train_all(plans, _folders(path, variants), loaded, automatic)
 
 
-def _train_all(plans: list[Plan], paths: list[Path], graph: Graph) -> None:
-    """Train each plan into its folder, going on where there is one, and show them side by side."""
+def _train_all(plans: list[Plan], paths: list[Path], graph: Graph, automatic: bool) -> None:
+    """Train each plan into its folder, going on where there is one, and show them side by side.
+
+    Where the choice is automatic, the gate then decides between the first, which is non-local, and its local part.
+    """
     trained: list[tuple[str, Trained]] = []
     for plan, path in zip(plans, paths, strict=True):
         label = Variant(plan.model, plan.options).label
@@ -135,11 +152,16 @@ def _train_all(plans: list[Plan], paths: list[Path], graph: Graph) -> None:
             result = resume(RunFolder.open(path), graph) if path.exists() else train(plan, graph, path)
         except KeyboardInterrupt:
             if paths[0].exists():  # else it came before anything was begun
-                command = f"nlgnn train --resume {shlex.quote(str(paths[0]))}" + " --controls" * (len(plans) > 1)
+                command = f"nlgnn train --resume {shlex.quote(str(paths[0]))}" + f" --model {AUTO}" * automatic
+                command += " --controls" * (len(plans) > (2 if automatic else 1))
                 errors.print(f"\ninterrupted. Go on with: {command}", soft_wrap=True, markup=False)
             raise
         trained.append((label, result))
+    if automatic:
+        trained, words = settle(trained)
     _show(trained)
+    if automatic:
+        console.print(words, soft_wrap=True)
 
 
 def _show(trained: list[tuple[str, Trained]]) -> None:
@@ -151,36 +173,14 @@ def _show(trained: list[tuple[str, Trained]]) -> None:
         console.print(f"run folder: {result.folder.path}", soft_wrap=True)
 
 
-def _new_name(graph: str, variant: Variant) -> Path:
-    return Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{graph}-{variant.slug}"
+def _new_name(graph: str, model: str) -> Path:
+    return Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{graph}-{model}"
 
 
 def _folders(first: str | Path, variants: list[Variant]) -> list[Path]:
     """A folder for each variant: the first as named, its controls beside it."""
     first = Path(first)
     return [first, *(first.with_name(f"{first.name}-{variant.slug}") for variant in variants[1:])]
-
-
-def _read_config(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    try:
-        given = {key.replace("-", "_"): value for key, value in tomllib.loads(path.read_text()).items()}
-    except OSError as error:
-        raise NlgnnError(f"{path} cannot be read: {error.strerror}.", "Name a TOML file with --config.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise NlgnnError(f"{path} cannot be read as TOML: {error}.", "Give lines such as: lr = 0.05") from None
-    known = config_keys()
-    for key, value in given.items():
-        if key not in known:
-            raise OptionError(f"{path}: unknown key {key!r}.", nearest(key, known))
-        if key in PLAN_KEYS and type(value) is not PLAN_KEYS[key]:
-            raise OptionError(f"{path}: {key} = {value!r} is of the wrong type.", f"Write {EXAMPLES[PLAN_KEYS[key]]}.")
-    return given
-
-
-def config_keys() -> list[str]:
-    return [*PLAN_KEYS, *Recipe.model_fields, *all_model_options()]
 
 
 def train_command() -> Callable[..., None]:

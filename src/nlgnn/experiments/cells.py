@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 
@@ -32,8 +32,12 @@ Settings = Mapping[str, Any]
 
 
 class Cell(ABC):
-    """One system on one dataset: what is measured, and what its file is called."""
+    """One system on one dataset: what is measured, and what its file is called.
 
+    `store` is the folder below that of all results which cells of a kind share; several tables may show the same cell.
+    """
+
+    store: ClassVar[str]
     dataset: str
     system: str
 
@@ -77,13 +81,14 @@ def choose_cells(cells: Sequence[AnyCell], systems: Sequence[str], datasets: Seq
     ]
 
 
-def cell_path(cell: Cell, folder: Path) -> Path:
-    return folder / f"{cell.name}.json"
+def cell_path(cell: Cell, results: Path) -> Path:
+    return results / cell.store / f"{cell.name}.json"
 
 
-def run_cell(cell: Cell, folder: Path, progress: bool = True) -> dict[str, Any] | None:
+def run_cell(cell: Cell, results: Path, progress: bool = True) -> dict[str, Any] | None:
     """What a cell gave: read where it was measured before, else measured now; None if another process is at it."""
-    path = cell_path(cell, folder)
+    path = cell_path(cell, results)
+    folder = path.parent
     if not path.exists():
         unfinished = folder / f".{cell.name}"  # keeps what is trained until the cell is whole
         with _saying_where(path):  # before the minutes that measuring takes
@@ -140,12 +145,14 @@ def read_cell(cell: Cell, path: Path) -> dict[str, Any]:
     return result
 
 
-def read_cells(cells: Sequence[Cell], folder: Path) -> dict[str, dict[str, Any]]:
-    """By name, those that were measured so far; there has to be one."""
-    found = {cell.name: read_cell(cell, path) for cell in cells if (path := cell_path(cell, folder)).exists()}
-    if not found:
-        raise DataError(f"there are no measured cells in {folder}.", "Name their folder with --out, or measure them.")
-    return found
+def read_cells(cells: Sequence[Cell], results: Path) -> dict[str, dict[str, Any]]:
+    """By name, those that were measured so far."""
+    return {cell.name: read_cell(cell, path) for cell in cells if (path := cell_path(cell, results)).exists()}
+
+
+def require_some(cells: Sequence[Cell], results: Path) -> None:
+    if not any(cell_path(cell, results).exists() for cell in cells):
+        raise DataError(f"there are no measured cells in {results}.", "Name their folder with --out, or measure them.")
 
 
 def check_unchanged(where: Path, recorded: Settings, today: Settings) -> None:
@@ -155,9 +162,9 @@ def check_unchanged(where: Path, recorded: Settings, today: Settings) -> None:
             raise DataError(f"{where} was measured with {name}={recorded[name]}; now it is {value}.", REMEDY)
 
 
-def settings_today(system: str, dataset: str, options: Settings) -> dict[str, Any]:
+def settings_today(system: str, dataset: str, options: Settings, preset: str = PRESET) -> dict[str, Any]:
     """All that a training is decided by, before the graph is read."""
-    arguments, recipe = resolve(system, dataset, PRESET, options)
+    arguments, recipe = resolve(system, dataset, preset, options)
     return recipe.model_dump(exclude=EXECUTION) | arguments
 
 

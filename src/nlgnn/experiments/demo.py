@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from nlgnn.analysis import SortedSequence, kernel_sizes, reconnected_homophily, sorted_sequence
+from nlgnn.analysis import SortedSequence, kernel_sizes, order_before_and_after, reconnected_homophily
 from nlgnn.datasets import load_graph
 from nlgnn.experiments.compare import with_controls
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.nonlocal_ import NonLocal
-from nlgnn.training.run import Run
 from nlgnn.training.train import Plan, Trained, train
 
 GRAPH, MODEL, OPTIONS = "mushroom-body", "nlgcn", {"epochs": 500}
@@ -48,24 +45,7 @@ def run_demo(out: Path, tell: Callable[[str], None] = lambda _: None) -> DemoRes
         trained.append((variant.label, train(plan, graph, out / f"{now}-{graph.name}-{variant.slug}")))
     main = trained[0][1]
     first = next(run for run in main.runs if run.failure is None)
-    return DemoResult(graph, trained, sequences(main, graph, first), kernel_sizes(_model(main)))
-
-
-def sequences(trained: Trained, graph: Graph, run: Run) -> dict[str, SortedSequence]:
-    """The order of one run before training and at its chosen epoch."""
-    scaled = graph.scale_features(trained.recipe.features)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.seed)
-        before = _model(trained)
-    after = _model(trained)
-    after.load_state_dict(run.state)
-    return {
-        "before training": sorted_sequence(before, scaled),
-        f"after training (epoch {run.chosen_epoch})": sorted_sequence(after, scaled),
-    }
-
-
-def _model(trained: Trained) -> NonLocal:
-    model = trained.factory()
-    assert isinstance(model, NonLocal)
-    return model
+    scaled = graph.scale_features(main.recipe.features)
+    before, after = order_before_and_after(main.factory, scaled, first)
+    sequences = {"before training": before, f"after training (epoch {first.chosen_epoch})": after}
+    return DemoResult(graph, trained, sequences, kernel_sizes(main.factory()))

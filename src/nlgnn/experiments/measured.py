@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
+from nlgnn.datasets import is_present
 from nlgnn.experiments.compare import Spread, paired_difference, spread
 from nlgnn.experiments.printed import Figure, comparable_figures, distance, printed_figures
-from nlgnn.experiments.systems import SystemCell
+from nlgnn.experiments.searched import SearchedCell
 from nlgnn.training.systems import get_system
 
-OPEN, NOTHING, SHORTER = "…", "–", "*"
+OPEN, NOTHING, SHORTER, NO_FILES = "…", "–", "*", "files not here"
+
+
+files_are_here = cache(is_present)  # asked for every open cell of a page
+
+
+def not_measured(dataset: str) -> str:
+    """What stands in place of a figure."""
+    return OPEN if files_are_here(dataset) else NO_FILES
 
 
 def letter(variant: int) -> str:
@@ -20,12 +30,20 @@ def letter(variant: int) -> str:
 class Measured(NamedTuple):
     """A cell with what it gave, None where it is open."""
 
-    cell: SystemCell
+    cell: SearchedCell
     result: Mapping[str, Any] | None
 
     @property
     def tests(self) -> list[float | None]:
         return [run["test"] for run in self.result["runs"]] if self.result else []
+
+    @property
+    def vals(self) -> list[float | None]:
+        return [run["val"] for run in self.result["runs"]] if self.result else []
+
+    @property
+    def validation(self) -> Spread | None:
+        return spread([val for val in self.vals if val is not None])
 
     @property
     def ours(self) -> Spread | None:
@@ -61,7 +79,7 @@ class Measured(NamedTuple):
     def figure(self) -> str:
         """Mean and spread, with marks: a shortened schedule, failed runs."""
         if self.result is None:
-            return OPEN
+            return not_measured(self.cell.dataset)
         failed = self.tests.count(None)
         mark = SHORTER if self.result["shortened"] else ""
         return f"{self.ours}{mark}" + (f" ({failed} of {len(self.tests)} runs failed)" if failed else "")

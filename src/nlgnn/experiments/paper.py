@@ -18,6 +18,9 @@ class Printed(NamedTuple):
     mean: float
     std: float | None
 
+    def __str__(self) -> str:
+        return f"{self.mean}" if self.std is None else f"{self.mean} ± {self.std}"
+
 
 @cache
 def paper_results() -> dict[str, Any]:
@@ -27,9 +30,26 @@ def paper_results() -> dict[str, Any]:
 
 
 def printed_accuracy(system: str, dataset: str) -> Printed | None:
-    """Test accuracy in the paper's table of all results; None where the paper has none."""
+    """Test accuracy, from the table of all results or from that of a category; None where the paper has none."""
+    tables = ("all_results", "first_category", "second_category")
+    return next((figure for table in tables if (figure := _printed(table, system, dataset))), None)
+
+
+def printed_validation(system: str, dataset: str) -> Printed | None:
+    """The mean of the best validation accuracy: what the two categories are told apart by."""
+    return _printed("best_validation_accuracy", system, dataset)
+
+
+def printed_cpgcn(system: str, dataset: str) -> Printed | None:
+    """Test accuracy on the splits of CPGNN, with the two datasets of the sentence put right (it swaps them)."""
+    meant = paper_results()["text_results"]["cpgcn_comparison"]["as_presumably_meant"]
+    figure = {name.lower(): row for name, row in meant.items()}.get(dataset, {}).get(system.upper())
+    return Printed(figure["mean"], figure["std"]) if figure else None
+
+
+def _printed(table: str, system: str, dataset: str) -> Printed | None:
     wanted = PAPER_DATASETS.get(dataset, dataset)
-    for printed_system, cells in paper_results()["tables"]["all_results"]["rows"].items():
+    for printed_system, cells in paper_results()["tables"][table]["rows"].items():
         for printed_dataset, cell in cells.items():
             if (printed_system.lower(), printed_dataset.lower()) == (system, wanted) and cell["reported"]:
                 return Printed(cell["mean"], cell["std"])

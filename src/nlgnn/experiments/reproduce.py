@@ -1,35 +1,39 @@
-"""The tables that `nlgnn reproduce` makes, by name: the cells of each, and what they show once measured."""
+"""Every table that `nlgnn reproduce` makes, by name, in the order of the page of results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 from nlgnn.errors import OptionError, nearest
-from nlgnn.experiments.published import published_cells, published_sections
-from nlgnn.experiments.section import Rows, Section
+from nlgnn.experiments.ablation import ABLATION_TABLE
+from nlgnn.experiments.accuracy import ALL_RESULTS, CATEGORIES, CPGCN, FIRST_CATEGORY, SECOND_CATEGORY
+from nlgnn.experiments.beside import CONTROL_TABLE, HOMOPHILY_TABLE
+from nlgnn.experiments.efficiency import EFFICIENCY_TABLE
+from nlgnn.experiments.paper_datasets import DATASETS_TABLE
+from nlgnn.experiments.results_page import RESULTS
+from nlgnn.experiments.sequences import SEQUENCE_TABLE
 from nlgnn.experiments.systems import system_cells
 from nlgnn.experiments.systems_page import system_sections
+from nlgnn.experiments.tables import ResultTable
 
-
-class ResultTable(NamedTuple):
-    """`heading` is how its page in Markdown begins; without one, it is the table alone, to stand in another page."""
-
-    cells: Callable[[], Sequence[Any]]
-    sections: Callable[[Sequence[Any], Path], list[Section]]
-    heading: str = ""
-
-
-SYSTEMS_HEADING = """\
-# The systems compared
-
-Made by `nlgnn reproduce systems --table --markdown` from [a JSON file a cell](../results/systems).
-"""
-TABLES = {
-    "published": ResultTable(published_cells, published_sections),
-    "systems": ResultTable(system_cells, system_sections, SYSTEMS_HEADING),
+TABLES: dict[str, ResultTable] = {
+    "results": RESULTS,
+    "datasets": DATASETS_TABLE,
+    "categories": CATEGORIES,
+    "first-category": FIRST_CATEGORY,
+    "second-category": SECOND_CATEGORY,
+    "all": ALL_RESULTS,
+    "homophily": HOMOPHILY_TABLE,
+    "sequence": SEQUENCE_TABLE,
+    "efficiency": EFFICIENCY_TABLE,
+    "cpgcn": CPGCN,
+    "controls": CONTROL_TABLE,
+    "ablation": ABLATION_TABLE,
+    "systems": ResultTable(lambda protocol: system_cells(), system_sections),
 }
+
+
+TITLES = {"systems": "The systems compared", "results": "Results"}
 
 
 def get_table(name: str) -> ResultTable:
@@ -38,16 +42,5 @@ def get_table(name: str) -> ResultTable:
     return TABLES[name]
 
 
-def markdown(rows: Rows) -> str:
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def markdown_page(table: ResultTable, sections: Sequence[Section]) -> str:
-    if not table.heading:
-        return "".join(markdown(section.rows) for section in sections)
-    parts = [table.heading]
-    for section in sections:
-        parts += [f"## {section.title}\n", markdown(section.rows), f"{section.caption}\n"]
-        parts += [f"{section.text}\n"] if section.text else []
-    return "\n".join(parts)
+def page_title(names: Sequence[str]) -> str:
+    return TITLES.get(names[0], f"Table {names[0]}") if len(names) == 1 else "The paper's experiments, repeated"

@@ -15,3 +15,8 @@ class Section(NamedTuple):
     caption: str
     text: str = ""
     text_columns: int = 1
+
+
+def markdown_table(rows: Rows) -> str:
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)

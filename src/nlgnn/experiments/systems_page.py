@@ -10,8 +10,9 @@ from nlgnn.experiments.compare import selection_words
 from nlgnn.experiments.measured import NOTHING, OPEN, SHORTER, Measured, letter
 from nlgnn.experiments.notes import read_notes
 from nlgnn.experiments.printed import printed_figures, sources, split_words, words
+from nlgnn.experiments.searched import SEARCH_EPOCHS, SEARCH_SPLITS, SPLITS, SearchedCell
 from nlgnn.experiments.section import Rows, Section
-from nlgnn.experiments.systems import SEARCH_EPOCHS, SEARCH_SPLITS, SPLITS, SystemCell, system_cells
+from nlgnn.experiments.systems import system_cells
 from nlgnn.training.systems import PUBLISHED, get_system
 
 PRINTED_CAPTION = (
@@ -23,14 +24,15 @@ PRINTED_CAPTION = (
 )
 
 
-def system_sections(cells: Sequence[SystemCell], folder: Path) -> list[Section]:
-    results = read_cells(cells, folder)
-    everything = [Measured(cell, results.get(cell.name)) for cell in cells]
+def system_sections(cells: Sequence[SearchedCell], results: Path, protocol: str) -> list[Section]:
+    """Always of the fixed splits, whatever the protocol: what others printed is of them."""
+    found = read_cells(cells, results)
+    everything = [Measured(cell, found.get(cell.name)) for cell in cells]
     main = [measured for measured in everything if not measured.cell.condition]
     extra = [measured for measured in everything if measured.cell.condition]
     # also those that are not to be shown, which a note may speak of
-    by_name = {cell.name: Measured(cell, results.get(cell.name)) for cell in [*system_cells(), *cells]}
-    notes = read_notes(folder / "notes.md", by_name)
+    by_name = {cell.name: Measured(cell, found.get(cell.name)) for cell in [*system_cells(), *cells]}
+    notes = read_notes(results / SearchedCell.store / "notes.md", by_name)
     sections = [_matrix(main), *_outside(main, extra, notes)]
     for system in dict.fromkeys(measured.cell.system for measured in everything):
         own = [measured for measured in main if measured.cell.system == system]
@@ -193,7 +195,7 @@ def _runs(measured: Sequence[Measured]) -> str:
     return f"Protocol {_either(protocols)}, {_either(splits)} splits, one run on each; preset {PRESET}."
 
 
-def _schedule(cell: SystemCell) -> str:
+def _schedule(cell: SearchedCell) -> str:
     """In what it differs from the full one."""
     options, splits, search_splits = cell.schedule.options, cell.schedule.splits, cell.schedule.search_splits
     parts = [

@@ -10,7 +10,8 @@ p̄(c) = sum of d(v) over the nodes v of class c, divided by 2m, the share of ed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +25,8 @@ def node_homophily(graph: Graph) -> float:
 
     H(G) = 1/n Σ_v |{u ∈ N(v): y_u = y_v}| / d(v); a node without neighbours adds 0 and still counts in n.
     """
-    source, target = _labelled_edges(graph)
-    degree = np.bincount(source, minlength=graph.num_nodes)
-    agreeing = np.bincount(source[graph.y[source] == graph.y[target]], minlength=graph.num_nodes)
-    return float((agreeing / np.maximum(degree, 1)).sum() / graph.labelled.sum())
+    shares, _ = _agreeing_shares(graph)
+    return float(shares.sum() / graph.labelled.sum())
 
 
 def edge_homophily(graph: Graph) -> float:
@@ -142,18 +141,91 @@ def reconnected_homophily(order: NDArray[np.int64], y: NDArray[np.int64], kernel
     return float((agreeing / np.maximum(neighbours, 1)).mean())
 
 
+MEASURES: tuple[Callable[[Graph], float], ...] = (
+    node_homophily,
+    edge_homophily,
+    class_insensitive_homophily,
+    adjusted_homophily,
+    edge_label_informativeness,
+    node_label_informativeness,
+)
+
+
 def homophily_table(graph: Graph) -> dict[str, float]:
     """Every measure that is one number, by name."""
-    measures = (
-        node_homophily,
-        edge_homophily,
-        class_insensitive_homophily,
-        adjusted_homophily,
-        edge_label_informativeness,
-        node_label_informativeness,
-        chance_homophily,
-    )
-    return {measure.__name__: measure(graph) for measure in measures}
+    return {measure.__name__: measure(graph) for measure in (*MEASURES, chance_homophily)}
+
+
+def chance_table(graph: Graph, permutations: int = 10, seed: int = 0) -> dict[str, float]:
+    """What each measure gives by chance: its mean over random permutations of the labels of labelled nodes."""
+    _require_labels(graph.y)
+    rng = np.random.default_rng(seed)
+    sums = dict.fromkeys((measure.__name__ for measure in MEASURES), 0.0)
+    for _ in range(permutations):
+        y = graph.y.copy()
+        y[graph.labelled] = rng.permutation(y[graph.labelled])
+        shuffled = _with_labels(graph, y)
+        for measure in MEASURES:
+            sums[measure.__name__] += measure(shuffled)
+    return {name: total / permutations for name, total in sums.items()}
+
+
+def adjusted_homophily_among(graph: Graph, nodes: NDArray[np.bool_]) -> float:
+    """Adjusted homophily where only the labels of these nodes are known."""
+    return adjusted_homophily(_with_labels(graph, np.where(nodes, graph.y, -1)))
+
+
+class Agreement(NamedTuple):
+    """Node homophily within a group of nodes, and its chance level: two random labels of the graph."""
+
+    group: str
+    nodes: int
+    homophily: float
+    chance: float
+
+
+def homophily_by_class(graph: Graph) -> list[Agreement]:
+    """Of each class that occurs the mean share of neighbours in it; by chance (n_c - 1) / (n - 1).
+
+    As in `node_homophily`, a node without neighbours adds 0.
+    """
+    shares, _ = _agreeing_shares(graph)
+    sizes = _class_sizes(graph)
+    chances = (sizes - 1) / max(sizes.sum() - 1, 1)
+    return [
+        Agreement(graph.class_names[label], int(sizes[label]), float(shares[graph.y == label].mean()), float(chance))
+        for label, chance in enumerate(chances)
+        if sizes[label]
+    ]
+
+
+def homophily_by_degree(graph: Graph) -> list[Agreement]:
+    """The mean share of neighbours with a node's own label, of nodes with 1, 2 to 3, 4 to 7, ... neighbours."""
+    shares, degree = _agreeing_shares(graph)
+    chance = chance_homophily(graph)
+    rows = []
+    for low in 2 ** np.arange(8):
+        last = low == 128
+        chosen = (degree >= low) & (last | (degree < 2 * low))
+        group = "1" if low == 1 else f"{low} or more" if last else f"{low} to {2 * low - 1}"
+        if chosen.any():
+            rows.append(Agreement(group, int(chosen.sum()), float(shares[chosen].mean()), chance))
+    return rows
+
+
+def _agreeing_shares(graph: Graph) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Of each node the share of its labelled neighbours that have its label, and how many it has."""
+    source, target = _labelled_edges(graph)
+    degree = np.bincount(source, minlength=graph.num_nodes)
+    agreeing = np.bincount(source[graph.y[source] == graph.y[target]], minlength=graph.num_nodes)
+    return agreeing / np.maximum(degree, 1), degree
+
+
+def _with_labels(graph: Graph, y: NDArray[np.int64]) -> Graph:
+    """The same edges, whose adjacency is made once only, under other labels; without the features."""
+    relabelled = Graph(np.zeros((graph.num_nodes, 0)), graph.edge_index, y, class_names=graph.class_names)
+    vars(relabelled)["undirected_adjacency"] = graph.undirected_adjacency  # where cached_property looks for it
+    return relabelled
 
 
 def _labelled_edges(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

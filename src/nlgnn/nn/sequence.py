@@ -123,7 +123,7 @@ class _AlongOrder(Kernel):
         return None, gradient, to_factors, None, *to_parameters
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], this: _Pass, *tensors: Tensor) -> tuple[Tensor, int]:
+    def vmap(info: Any, in_dims: tuple[Any, ...], this: _Pass, *tensors: Tensor | None) -> tuple[Tensor, int]:
         return _AlongOrder.apply(this, *in_front(info, in_dims[1:], tensors)), 0
 
 

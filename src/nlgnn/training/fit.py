@@ -35,6 +35,7 @@ CHECKPOINT_SECONDS = 30.0
 
 
 Setting = tuple[Callable[[], nn.Module], Recipe]
+Watch = Callable[[Sequence[Replica]], None]
 
 
 def fit(
@@ -76,6 +77,7 @@ def fit_settings(
     splits: str | Sequence[Split] | None = None,
     *,
     progress: bool = True,
+    watch: Watch | None = None,
 ) -> list[list[Run]]:
     """Train several settings on every split; those of one shape at once.
 
@@ -85,13 +87,15 @@ def fit_settings(
         graph: as for `fit`.
         splits: as for `fit`.
         progress: as for `fit`.
+        watch: called after every epoch with the replicas that are in training; those that it sets `dropped` of end
+            there, with the figures of their best epoch so far. `replica.setting` is a place in `settings`.
 
     Returns:
         For each setting what `fit` would return; also where all of its runs failed.
     """
     if not settings:
         raise OptionError("there are no settings to train.", "Give at least one pair of a factory and a Recipe.")
-    return _fit(settings, graph, splits, None, progress)
+    return _fit(settings, graph, splits, None, progress, watch)
 
 
 def _fit(
@@ -100,6 +104,7 @@ def _fit(
     splits: str | Sequence[Split] | None,
     folder: RunFolder | None,
     progress: bool,
+    watch: Watch | None = None,
 ) -> list[list[Run]]:
     splits = default_protocol(graph) if splits is None else splits
     splits = make_splits(graph, splits) if isinstance(splits, str) else list(splits)
@@ -116,9 +121,9 @@ def _fit(
         for _, recipe in settings
     ]
     jobs = [
-        Job(run, factory, example, recipe, split)
-        for (factory, recipe), example, of_setting in zip(settings, examples, runs, strict=True)
-        for run, split in zip(of_setting, splits, strict=True)
+        Job(run, factory, example, recipe, split, number)
+        for number, ((factory, recipe), example) in enumerate(zip(settings, examples, strict=True))
+        for run, split in zip(runs[number], splits, strict=True)
     ]
     epochs = max(recipe.pretrain_epochs + recipe.epochs for _, recipe in settings)
     with (
@@ -127,7 +132,7 @@ def _fit(
         TrainingProgress(len(jobs), epochs, enabled=progress) as bar,
     ):
         for shape in by_shape(jobs):
-            _Training(graph, folder, bar, interrupt).train(shape)
+            _Training(graph, folder, bar, interrupt, watch).train(shape)
         if folder:
             folder.remove_checkpoints()
         if interrupt.requested:  # in the last epoch of all: the caller may have more to do
@@ -142,8 +147,15 @@ class _Training:
     y: Tensor
     recompute: bool
 
-    def __init__(self, graph: Graph, folder: RunFolder | None, bar: TrainingProgress, interrupt: Interrupt) -> None:
-        self.graph, self.folder, self.bar, self.interrupt = graph, folder, bar, interrupt
+    def __init__(
+        self,
+        graph: Graph,
+        folder: RunFolder | None,
+        bar: TrainingProgress,
+        interrupt: Interrupt,
+        watch: Watch | None = None,
+    ) -> None:
+        self.graph, self.folder, self.bar, self.interrupt, self.watch = graph, folder, bar, interrupt, watch
         self.interrupted = folder.checkpoints() if folder else {}
         self.saved_at = time.monotonic()
 
@@ -179,6 +191,7 @@ class _Training:
         parts = (job.split.train, job.split.val, job.split.test & self.graph.labelled)
         train, val, test = (torch.from_numpy(part.nonzero()[0]).to(self.y.device) for part in parts)
         replica = Replica.new(job.run, job.recipe, job.factory, (train, val, test))
+        replica.setting = job.setting
         set_recompute(replica.model, self.recompute)
         if saved := self.interrupted.pop(job.run.index, None):
             replica.restore(saved)
@@ -200,6 +213,8 @@ class _Training:
             self.saved_at = time.monotonic()
         if self.interrupt.requested:
             raise KeyboardInterrupt
+        if self.watch:
+            self.watch(replicas)
 
     def _after_run(self, replica: Replica) -> None:
         finish(replica, self.inputs, self.y)

@@ -33,17 +33,23 @@ class Job:
     example: nn.Module
     recipe: Recipe
     split: Split
+    setting: int = 0  # its place in the list of settings
 
     @property
     def shape(self) -> Hashable:
         """Jobs of one shape can be one stack: the same form of model, the same inputs, as many nodes to learn from."""
-        form: Hashable = id(self.factory)
-        if isinstance(self.factory, partial):
-            arguments = {name: value for name, value in self.factory.keywords.items() if name not in RATES}
-            form = (self.factory.func, self.factory.args, json.dumps(arguments, sort_keys=True, default=id))
-        recipe, sizes = self.recipe, (int(self.split.train.sum()), int(self.split.val.sum()))
-        execution = recipe.device, recipe.threads, recipe.replicas, recipe.memory
-        return form, recipe.features, recipe.metric, recipe.pretrain_epochs, execution, sizes
+        sizes = int(self.split.train.sum()), int(self.split.val.sum())
+        return shape_of_setting(self.factory, self.recipe), sizes
+
+
+def shape_of_setting(factory: Callable[[], nn.Module], recipe: Recipe) -> Hashable:
+    """What two settings must have in common for their models to be trained at once on one split."""
+    form: Hashable = id(factory)
+    if isinstance(factory, partial):
+        arguments = {name: value for name, value in factory.keywords.items() if name not in RATES}
+        form = (factory.func, factory.args, json.dumps(arguments, sort_keys=True, default=id))
+    execution = recipe.device, recipe.threads, recipe.replicas, recipe.memory
+    return form, recipe.features, recipe.metric, recipe.pretrain_epochs, execution
 
 
 def by_shape(jobs: Sequence[Job]) -> list[list[Job]]:

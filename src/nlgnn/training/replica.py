@@ -32,6 +32,8 @@ class Replica:
     curves: dict[str, list[float]] = field(default_factory=lambda: {"train_loss": [], "val_loss": [], "val_metric": []})
     best_state: dict[str, Tensor] = field(default_factory=dict)
     seconds: float = 0.0
+    setting: int = 0  # which of several settings it belongs to
+    dropped: bool = False  # by whoever watches the training: it goes no further
 
     @classmethod
     def new(
@@ -58,7 +60,7 @@ class Replica:
 
     @property
     def is_over(self) -> bool:
-        return self.run.failure is not None or self.course.is_over
+        return self.dropped or self.run.failure is not None or self.course.is_over
 
     def record(self, train_loss: float, val_loss: float, val_metric: float) -> None:
         """Note an epoch, and copy the weights where it is the best so far."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from nlgnn.experiments.bench.cases import Case, saying_where
 from nlgnn.experiments.bench.table import Results, as_time, exponents, goal_rows, paper_rows, scaling_rows, system_rows
-from nlgnn.experiments.reproduce import markdown
+from nlgnn.experiments.section import markdown_table
 from nlgnn.training.run import write_whole
 
 CAPTION = (
@@ -34,7 +34,7 @@ def results_page(cases: Sequence[Case], results: Results) -> str:
     """Everything measured so far; parts without results are left out."""
     parts = ["# Benchmarks\n\nMade by `nlgnn bench`; each row is from a JSON file in this folder.\n"]
     if rows := goal_rows(cases, results):
-        parts.append(f"## Side by side\n\n{markdown(rows)}\n{CAPTION}\n")
+        parts.append(f"## Side by side\n\n{markdown_table(rows)}\n{CAPTION}\n")
     if trainings := scaling_rows(results):
         table = [
             {
@@ -48,20 +48,20 @@ def results_page(cases: Sequence[Case], results: Results) -> str:
         ]
         fitted = ", ".join(f"{system} {exponent:.2f}" for system, exponent in exponents(trainings).items())
         parts.append(
-            f"## Growth with the graph\n\n![Seconds an epoch against nodes](scaling.svg)\n\n{markdown(table)}\n"
+            f"## Growth with the graph\n\n![Seconds an epoch against nodes](scaling.svg)\n\n{markdown_table(table)}\n"
             f"Fitted exponents of the number of nodes: {fitted}.\n"
         )
     if any(name.startswith("paper-") for name in results):
-        parts.append(f"## The paper's running times\n\n{markdown(paper_rows(results))}\n{PAPER_CAPTION}\n")
+        parts.append(f"## The paper's running times\n\n{markdown_table(paper_rows(results))}\n{PAPER_CAPTION}\n")
     if rows := system_rows(cases, results):
-        parts.append(f"## Every system beside GCN\n\n{markdown(rows)}\n{SYSTEMS_CAPTION}\n")
+        parts.append(f"## Every system beside GCN\n\n{markdown_table(rows)}\n{SYSTEMS_CAPTION}\n")
     machines = [result for name, result in results.items() if name.startswith("machine-")]
     if machines:
         table = [
             {"threads": str(result["threads"])} | {name: f"{rate:g}" for name, rate in result["rates"].items()}
             for result in machines
         ]
-        parts.append(f"## The machine\n\n{markdown(table)}\n{machines[0]['protocol']}.\n")
+        parts.append(f"## The machine\n\n{markdown_table(table)}\n{machines[0]['protocol']}.\n")
     parts.append(f"## How it was measured\n\n{_protocols(cases, results)}\n{_environments(results)}")
     return "\n".join(parts)
 

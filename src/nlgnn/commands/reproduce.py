@@ -1,0 +1,132 @@
+"""`nlgnn reproduce`: measures the tables of the paper cell by cell, and shows those that are there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nlgnn.commands.terminal import comma_separated, console, errors
+from nlgnn.errors import NlgnnError
+
+if TYPE_CHECKING:
+    from nlgnn.experiments.cells import Cell
+
+# As a list, so that `--help` waits for no import; a test compares it with the tables that there are.
+TABLE_NAMES = (
+    *("results", "datasets", "categories", "first-category", "second-category", "all", "homophily", "sequence"),
+    *("efficiency", "cpgcn", "controls", "ablation", "systems"),
+)
+OWN_PAGE = "systems"
+QUICK_DATASETS = ("texas", "chameleon")  # of each category one
+
+
+class Format(StrEnum):
+    CONSOLE = "console"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    LATEX = "latex"
+    HTML = "html"
+
+
+class Protocol(StrEnum):
+    RANDOM_60 = "random-60"
+    GEOM_GCN = "geom-gcn"
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TABLE]...", help=f"{', '.join(TABLE_NAMES)}; by default all but {OWN_PAGE}."),
+    ] = None,
+    protocol: Annotated[
+        Protocol, typer.Option(help="Random 60/20/20 splits, as the authors' program has, or the public fixed ones.")
+    ] = Protocol.RANDOM_60,
+    out: Annotated[
+        Path | None, typer.Option(help="Where each cell's JSON file is kept; results, of --quick runs/quick.")
+    ] = None,
+    systems: Annotated[str, typer.Option(help="Only these, separated by commas.")] = "",
+    datasets: Annotated[str, typer.Option(help="Only these, separated by commas.")] = "",
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help=f"Hardly any training, on {' and '.join(QUICK_DATASETS)} unless others are named: tries it out, "
+            "measures nothing.",
+        ),
+    ] = False,
+    table_only: Annotated[bool, typer.Option("--table", help="Measure nothing: show the cells at hand.")] = False,
+    form: Annotated[Format, typer.Option("--format", help="How the tables are printed.")] = Format.CONSOLE,
+) -> None:
+    """Repeat the experiments of the paper, and ours, cell by cell; ours beside the paper's.
+
+    Cells measured before are kept. Several processes can share the work.
+    """
+    from nlgnn.experiments.cells import choose_cells, require_some
+    from nlgnn.experiments.reproduce import get_table, page_title
+    from nlgnn.experiments.section import Section
+    from nlgnn.render import sections_page
+    from nlgnn.report.formats import FORMATS
+
+    tables = {name: get_table(name) for name in names or [name for name in TABLE_NAMES if name != OWN_PAGE]}
+    results = out or Path("runs/quick" if quick else "results")
+    every = [cell for table in tables.values() for cell in table.cells(protocol)]
+    chosen = choose_cells(every, comma_separated(systems), comma_separated(datasets))
+    if quick:
+        chosen = [cell.quick() for cell in chosen if datasets or cell.dataset in QUICK_DATASETS]
+    cells = {(cell.store, cell.name): cell for cell in chosen}  # tables share some
+    if not table_only:
+        measure(list(cells.values()), results)
+        if "sequence" in tables:
+            draw_sequences(list(cells.values()), results)
+    require_some(list(cells.values()), results)
+    sections: list[Section] = []
+    for table in tables.values():
+        keys = [(cell.store, cell.name) for cell in table.cells(protocol)]
+        sections += table.sections([cells[key] for key in keys if key in cells], results, protocol)
+    if form is Format.CONSOLE:
+        console.print(sections_page(sections, console.width))
+    else:
+        command = " ".join(["nlgnn reproduce", *(names or []), "--table --format", form])
+        origin = Section("", [], "", f"Made by `{command}` from a JSON file a cell, in the folder results.")
+        sys.stdout.write(FORMATS[form](page_title(list(tables)), [origin, *sections]))
+
+
+def draw_sequences(cells: Sequence[Cell], results: Path) -> None:
+    """The pictures that go with the table, beside its cells."""
+    from nlgnn.experiments.sequences import SequenceCell
+    from nlgnn.report.sequence_pictures import draw
+
+    own = [cell for cell in cells if isinstance(cell, SequenceCell)]
+    for path in draw(own, results, results / SequenceCell.store):
+        errors.print(f"picture: {path}", soft_wrap=True)
+
+
+def measure(cells: Sequence[Cell], results: Path) -> None:
+    """Those that are open and whose files are here."""
+    from nlgnn.datasets import is_present
+    from nlgnn.experiments.cells import cell_path, run_cell
+
+    failed = []
+    for number, cell in enumerate(cells, start=1):
+        where = f"cell {number} of {len(cells)}: {cell.dataset}, {cell.label}"
+        if not cell_path(cell, results).exists() and not is_present(cell.dataset):
+            errors.print(f"{where}: files not here (nlgnn datasets {cell.dataset} says where they are)", soft_wrap=True)
+            continue
+        where += " (kept)" * cell_path(cell, results).exists()
+        try:
+            result = run_cell(cell, results)
+        except KeyboardInterrupt:
+            errors.print("\ninterrupted. The same command goes on from here.")
+            raise
+        except NlgnnError as error:  # the others may be measured all the same
+            errors.print(f"{where}\nerror: {error}", soft_wrap=True, markup=False)
+            failed.append(cell.name)
+            continue
+        errors.print(f"{where}, {result['seconds']} s" if result else f"{where}: in work elsewhere", soft_wrap=True)
+    if failed:
+        raise NlgnnError(f"not measured: {', '.join(failed)}.", "The errors stand above.")

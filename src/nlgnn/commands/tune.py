@@ -1,0 +1,160 @@
+"""`nlgnn tune`: any option of `nlgnn train` may be given as a list, and is then searched over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nlgnn.commands.auto import AUTO, diagnosed_model
+from nlgnn.commands.flags import read_config, with_option_flags
+from nlgnn.commands.terminal import AllowUnverified, console, errors
+from nlgnn.datasets import describe, load_graph
+from nlgnn.errors import OptionError
+from nlgnn.experiments.tuning import tuned_sections
+from nlgnn.render import sections_page
+from nlgnn.training.search import check_numbers, tune
+from nlgnn.training.space import read_space
+from nlgnn.training.systems import PRESETS, resolve
+from nlgnn.training.tuned import Tuned
+
+# What a TOML file may set beside the options of models and recipes.
+PLAN_KEYS = {
+    "graph": str,
+    "model": str,
+    "splits": str,
+    "preset": str,
+    "settings": int | str,
+    "search_splits": int,
+    "search_epochs": int,
+    "halving": bool,
+    "study": str,
+    "storage": str,
+}
+
+
+def tune_graph(
+    graph: Annotated[
+        str | None, typer.Argument(help="A named graph: see `nlgnn datasets`.", show_default=False)
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="See `nlgnn models`; auto: the non-local one of the diagnosis.", show_default="nlgcn"),
+    ] = None,
+    settings: Annotated[
+        str | None, typer.Option(help="How many of the grid are tried, drawn at random, or all.", show_default="24")
+    ] = None,
+    splits: Annotated[
+        str | None,
+        typer.Option(help="random-60, random-10, or a protocol of the graph.", show_default="the graph's own"),
+    ] = None,
+    search_splits: Annotated[
+        int | None, typer.Option(help="Splits that each setting is trained on.", show_default="3")
+    ] = None,
+    search_epochs: Annotated[
+        int | None, typer.Option(help="Epochs that each setting is trained at most.", show_default="300")
+    ] = None,
+    halving: Annotated[
+        bool | None,
+        typer.Option(help="Drop settings on the way that are behind half of the others.", show_default="halving"),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{', '.join(PRESETS)}.",
+            show_default="released where settings are published, paper on other named graphs, else robust",
+        ),
+    ] = None,
+    study: Annotated[
+        str | None,
+        typer.Option(
+            help="The SQLite file of the study; with --storage its name there.",
+            show_default="runs/tune-<graph>-<model>.db",
+        ),
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(help="A PostgreSQL database that many machines share: postgresql://...", show_default=False),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file with any of these options; flags win over it.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: every setting.")] = False,
+    allow_unverified: AllowUnverified = False,
+    **options: Any,
+) -> None:
+    """Search over a model's options by validation, and name the command that trains the best setting.
+
+    Any option below may be a list, such as --hidden 16,48: it is searched over, in place of the model's own values
+    (nlgnn models NAME). One value is fixed. The same command goes on with an interrupted search; several at once share
+    the work.
+    """
+    plan_given: dict[str, Any] = {"graph": graph, "model": model, "splits": splits, "preset": preset}
+    plan_given |= {"settings": settings, "search_splits": search_splits, "search_epochs": search_epochs}
+    plan_given |= {"halving": halving, "study": study, "storage": storage}
+    flags = {name: value for name, value in (plan_given | options).items() if value is not None}
+    given = read_config(config, PLAN_KEYS) | flags
+    plan = {name: given.pop(name) for name in PLAN_KEYS if name in given}
+    if "graph" not in plan:
+        raise OptionError(
+            "no graph is named.", "Name one: nlgnn tune texas --model nlmlp. `nlgnn datasets` lists them."
+        )
+    dataset, name = describe(plan.pop("graph")), plan.pop("model", "nlgcn")
+    plan["settings"] = _number_or_all(plan.get("settings", 24))
+    check_numbers(plan["settings"], plan.get("search_splits", 1), plan.get("search_epochs", 1))
+    plan["splits"] = plan.get("splits", dataset.default_protocol)
+    if name.lower() == AUTO:
+        name = diagnosed_model(dataset, plan["splits"], plan.get("preset"), {}, None, allow_unverified)
+    space = read_space(name, given)
+    for setting in space.each_value():  # before anything is downloaded
+        resolve(name, dataset.name, plan.get("preset"), {**space.fixed, **setting})
+    loaded = load_graph(dataset.name, allow_unverified=allow_unverified)
+    if errors.is_terminal:
+        errors.print(f"searching over {name} on {dataset.name}, protocol {plan['splits']}", markup=False)
+    try:
+        tuned = tune(loaded, name, **plan, **given)
+    except KeyboardInterrupt:
+        errors.print("\ninterrupted. The same command goes on from here.")
+        raise
+    if as_json:
+        console.print_json(json.dumps(tuned_json(tuned)))
+    else:
+        show(tuned)
+
+
+def _number_or_all(text: str | int) -> int | str:
+    return int(text) if str(text).isdecimal() else str(text)
+
+
+def tuned_json(tuned: Tuned) -> dict[str, Any]:
+    return {
+        "graph": tuned.graph,
+        "model": tuned.model,
+        "protocol": tuned.protocol,
+        "search_splits": tuned.splits,
+        "search_epochs": tuned.recipe.epochs,
+        "preset": tuned.preset,
+        "metric": tuned.recipe.metric,
+        "grid": tuned.space.size,
+        "settings": [asdict(row) for row in tuned.rows],
+        "importances": tuned.importances,
+        "options": tuned.options,
+        "command": tuned.command,
+        "study": tuned.study,
+    }
+
+
+def show(tuned: Tuned) -> None:
+    console.print(sections_page(tuned_sections(tuned), console.width))
+    console.print(f"study: {tuned.study} ({tuned.seconds:.0f} s here)", soft_wrap=True, markup=False)
+    console.print("The best setting on all splits, with its whole schedule and test figures:")
+    console.print(tuned.command, soft_wrap=True, markup=False)
+
+
+def tune_command() -> Callable[..., None]:
+    """`tune_graph` with a flag for every option in place of `**options`."""
+    return with_option_flags(tune_graph, lists=True)

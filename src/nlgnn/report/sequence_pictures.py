@@ -1,0 +1,39 @@
+"""The pictures of the sorted sequence: one SVG a dataset, from the cells of `experiments.sequences`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from nlgnn.experiments.cells import read_cells
+from nlgnn.experiments.sequences import SequenceCell
+from nlgnn.report.figures import labels_chart, save_chart
+
+
+def draw(cells: Sequence[SequenceCell], results: Path, folder: Path) -> list[Path]:
+    """The files that were written, of all cells measured so far; the folder is made."""
+    with suppress(OSError):  # which saving a picture says better
+        folder.mkdir(parents=True, exist_ok=True)
+    found = read_cells(cells, results)
+    paths = []
+    for cell in cells:
+        if cell.name not in found:
+            continue
+        result = found[cell.name]
+        homophily, run = result["homophily"], result["runs"][0]
+        titles = (
+            f"before training: H {homophily['before'][0]:.2f}",
+            f"epoch {run['chosen_epoch']}: H {homophily['after'][0]:.2f}",
+        )
+        orders = {
+            title: [int(digit) for digit in result["labels"][when]]
+            for title, when in zip(titles, ("before", "after"), strict=True)
+        }
+        title = (
+            f"{cell.dataset}: all nodes, sorted by the learned score of {cell.system} "
+            f"(by chance H {homophily['chance']:.2f}, in the graph {homophily['graph']:.2f})"
+        )
+        paths.append(folder / f"sequence-{cell.dataset}.svg")
+        save_chart(labels_chart(title, result["class names"], orders), paths[-1])
+    return paths

@@ -1,0 +1,94 @@
+"""Tuned: what a search found, and the command that trains the best setting."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from nlgnn.training.recipe import Recipe
+from nlgnn.training.space import Space
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A setting and its figures: validation only, in percent.
+
+    Args:
+        setting: a value for each option that is searched over.
+        mean: over the splits of the search; of a dropped setting, as far as it came; of a failed one None.
+        std: its sample standard deviation; None for one split.
+        epochs: trained, on average.
+        seconds: that training took.
+        dropped: whether it was dropped on the way.
+        failure: why it has no figures, if so.
+    """
+
+    setting: dict[str, Any]
+    mean: float | None
+    std: float | None
+    epochs: float
+    seconds: float
+    dropped: bool = False
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a search found. `rows` has every setting once, best first: those trained to their end come first."""
+
+    graph: str
+    model: str
+    protocol: str
+    splits: int
+    preset: str
+    recipe: Recipe
+    space: Space
+    rows: tuple[Tried, ...]
+    importances: dict[str, float]
+    importances_of: str
+    study: str
+    seconds: float
+
+    @property
+    def best(self) -> Tried:
+        return self.rows[0]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the best setting, those that were fixed among them."""
+        return {**self.space.fixed, **self.best.setting}
+
+    @property
+    def command(self) -> str:
+        """Trains the best setting on all splits, with its whole schedule, and shows test figures."""
+        words = ["nlgnn", "train", self.graph, "--model", self.model, "--splits", self.protocol]
+        words += ["--preset", self.preset]
+        for name, value in self.options.items():
+            flag = name.replace("_", "-")
+            if isinstance(value, bool):
+                words.append(f"--{flag}" if value else f"--no-{flag}")
+            elif value is not None:
+                words += [f"--{flag}", str(value)]
+        return shlex.join(words)
+
+
+def is_dropped(trial: FrozenTrial) -> bool:
+    return trial.state.name == "PRUNED"
+
+
+def tried(trial: FrozenTrial) -> Tried:
+    known, values = trial.user_attrs, trial.user_attrs["val"]
+    return Tried(
+        setting=trial.params,
+        mean=fmean(values) if values else None,
+        std=stdev(values) if len(values) > 1 else None,
+        epochs=known["epochs"],
+        seconds=known["seconds"],
+        dropped=is_dropped(trial) and known["failure"] is None,
+        failure=known["failure"],
+    )

@@ -1,0 +1,108 @@
+"""nlgnn tune."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+from pathlib import Path
+
+import pytest
+from cli_samples import Command
+
+from nlgnn.experiments import evidence
+from nlgnn.training import search
+
+TUNE = ["tune", "mushroom-body-left", "--model", "nlgcn", "--search-epochs", 4, "--search-splits", 2]
+TUNE += ["--hidden", "4,8", "--lr", "0.01,0.1", "--dropout", 0, "--weight-decay", 0, "--kernel-size", 3]
+
+
+def test_a_search_and_the_command_that_it_ends_with(command: Command) -> None:
+    done = command(*TUNE)
+    assert done.code == 0, done.err
+    assert "Search: nlgcn on mushroom-body-left" in done.out
+    assert len(re.findall(r"^ *[48] +0\.\d+ +\d+\.\d ± \d+\.\d +4 +\d+\.\d$", done.out, flags=re.MULTILINE)) == 4
+    words = " ".join(done.out.split())
+    assert "4 settings of a grid of 4; mean ± sample standard deviation over the first 2 splits, protocol" in words
+    assert "What matters" in words
+    assert "study: runs/tune-mushroom-body-left-nlgcn.db" in words
+    winner = done.out.splitlines()[-1]
+    assert winner.startswith("nlgnn train mushroom-body-left --model nlgcn --splits random-60 --preset")
+    trained = command(*shlex.split(winner)[1:], "--runs", 1, "--epochs", 2, "--out", "X")
+    assert trained.code == 0, trained.err
+    assert command(*TUNE).out.splitlines()[-1] == winner  # at once, from the study
+
+
+def test_json_has_every_setting(command: Command) -> None:
+    done = command(*TUNE, "--json", "--study", "my.db", "--settings", 3)
+    found = json.loads(done.out)
+    assert len(found["settings"]) == 3
+    assert found["settings"][0]["setting"].keys() == {"hidden", "lr"}
+    assert found["options"]["kernel_size"] == 3
+    assert found["command"].startswith("nlgnn train mushroom-body-left")
+    assert Path("my.db").exists()
+
+
+def test_config_file_equals_the_same_flags(command: Command) -> None:
+    Path("c.toml").write_text(
+        'graph = "mushroom-body-left"\nmodel = "nlgcn"\nsearch-epochs = 4\nsearch_splits = 2\nsettings = "all"\n'
+        "hidden = [4, 8]\nlr = [0.01, 0.1]\ndropout = 0\nweight_decay = 0.0\nkernel_size = [3]\n"
+    )
+    assert command(*TUNE, "--study", "s.db").code == 0
+    again = command("tune", "--config", "c.toml", "--study", "s.db")  # another search would be refused
+    assert again.code == 0, again.err
+
+
+def test_ctrl_c_says_how_to_go_on(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "fit_settings", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+    done = command(*TUNE)
+    assert (done.code, done.out) == (130, "")
+    assert "The same command goes on from here." in done.err
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--hidden", "4,x"], "hidden='x'"),
+        (["--hidden", ","], "hidden has no values"),
+        (["--dropout", "0,2"], "dropout=2.0 is not a dropout rate"),
+        (["--threads", "1,2"], "threads cannot be searched over"),
+        (["--heads", "1,2"], "nlgcn has no option 'heads'"),
+        (["--settings", "many"], "settings='many'"),
+        (["--search-epochs", "0"], "search_epochs=0"),
+        (["--splits", "nosuch"], "no splits 'nosuch'"),
+        (["--preset", "nosuch"], "no preset 'nosuch'"),
+        (["--study", "text.db"], "text.db cannot be used: file is not a database"),
+        (["--study", "text.db/study.db"], "text.db/study.db cannot be used"),
+        (["--storage", "mysql://host/database"], "not the address of a PostgreSQL database"),
+        (["--config", "text.db"], "text.db cannot be read as TOML"),
+    ],
+)
+def test_mistakes_are_told_in_two_lines(command: Command, given: list[str], words: str) -> None:
+    Path("text.db").write_text("no database at all")
+    done = command(*TUNE, *given)
+    assert (done.code, done.out) == (2, "")
+    assert words in done.err
+    assert len(done.err.splitlines()) == 2
+    assert not Path("runs").exists()
+
+
+def test_a_list_in_toml_must_have_values(command: Command) -> None:
+    Path("c.toml").write_text("hidden = []\n")
+    done = command("tune", "mushroom-body-left", "--config", "c.toml")
+    assert (done.code, "hidden has no values" in done.err) == (2, True)
+
+
+def test_no_graph(command: Command) -> None:
+    assert "no graph is named" in command("tune").err
+
+
+def test_auto_searches_over_the_non_local_model_of_the_diagnosis(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(evidence.SHORT, "epochs", 2)
+    done = command("tune", "mushroom-body-left", "--model", "auto", "--search-epochs", 2, "--settings", 1, "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["model"] in ("nlmlp", "nlgcn", "nlgat")
+    assert done.err.startswith("Diagnosis: ")

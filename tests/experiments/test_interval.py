@@ -1,0 +1,39 @@
+"""The interval against SciPy's own paired test."""
+
+from __future__ import annotations
+
+import pytest
+from scipy.stats import ttest_rel
+
+from nlgnn.experiments.interval import Interval, paired_interval
+
+
+def test_it_is_the_interval_of_the_paired_t_test() -> None:
+    one, other = [80.0, 82.5, 79.0, 90.0], [75.0, 80.0, 80.0, 81.0]
+    found = paired_interval([*one, None], [*other, 50.0])  # a run that failed counts for nothing
+    wanted = ttest_rel(one, other).confidence_interval(0.95)
+    assert found is not None
+    assert found == pytest.approx((3.875, found.error, wanted.low, wanted.high, 4))
+    assert found.error == pytest.approx(3.875 / ttest_rel(one, other).statistic)
+    assert not found.excludes_zero
+
+
+def test_one_pair_has_no_interval() -> None:
+    assert paired_interval([1.0, None], [2.0, 3.0]) is None
+    assert paired_interval([], []) is None
+
+
+def test_equal_differences_are_certain() -> None:
+    assert paired_interval([3.0, 5.0], [1.0, 3.0]) == (2.0, 0.0, 2.0, 2.0, 2)
+    same = paired_interval([3.0, 5.0], [3.0, 5.0])
+    assert same is not None
+    assert not same.excludes_zero
+
+
+@pytest.mark.parametrize(("low", "high", "excludes"), [(0.1, 2, True), (-2, -0.1, True), (-1, 1, False), (0, 2, False)])
+def test_excludes_zero(low: float, high: float, excludes: bool) -> None:
+    assert Interval((low + high) / 2, 1.0, low, high, 5).excludes_zero is excludes
+
+
+def test_text() -> None:
+    assert str(Interval(-2.04, 0.5, -3.0, 1.0, 5)) == "-2.0 [-3.0, +1.0]"

@@ -1,0 +1,74 @@
+"""What a search tries."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from nlgnn.errors import OptionError
+from nlgnn.training.space import NOT_SEARCHED, Space, read_space, setting_words
+from nlgnn.training.systems import SYSTEMS
+
+SPACE = Space({"hidden": (16, 48), "lr": (0.01, 0.05, 0.1), "dropout": (0.0, 0.5)}, {"epochs": 5})
+
+
+def test_the_whole_grid_is_every_combination_once() -> None:
+    wanted = [dict(zip(SPACE.searched, values, strict=True)) for values in product(*SPACE.searched.values())]
+    assert SPACE.settings(None) == wanted
+    assert SPACE.settings(1000) == wanted
+    assert SPACE.size == len(wanted) == 12
+
+
+def test_a_sample_is_the_same_every_time_and_grows() -> None:
+    few, more = SPACE.settings(4), SPACE.settings(9)
+    assert few == SPACE.settings(4) == more[:4]
+    assert len({setting_words(setting) for setting in more}) == 9
+    assert all(setting in SPACE.settings(None) for setting in more)
+
+
+def test_every_value_occurs_among_those_that_are_checked() -> None:
+    seen = SPACE.each_value()
+    assert {name: {setting[name] for setting in seen} for name in SPACE.searched} == {
+        name: set(values) for name, values in SPACE.searched.items()
+    }
+
+
+def test_lists_are_searched_and_single_values_fixed() -> None:
+    options = {"hidden": "16, 48", "lr": "0.05", "weight_decay": [0, 5e-4], "patience": 20, "dropout": (0.5,)}
+    space = read_space("nlmlp", options)
+    assert dict(space.searched) == {"hidden": (16, 48), "weight_decay": (0.0, 5e-4), "kernel_size": (3, 5, 7)}
+    assert space.fixed == {"lr": 0.05, "patience": 20, "dropout": 0.5}
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_system_is_searched_over_what_it_says(system: str) -> None:
+    space = read_space(system, {})
+    assert {name: list(values) for name, values in space.searched.items()} == {
+        name: list(values) for name, values in SYSTEMS[system].search_space.items()
+    }
+    assert ("kernel_size" in space.searched) == (SYSTEMS[system].local is not None)
+
+
+def test_text_takes_the_type_of_its_option() -> None:
+    space = read_space("gcnii", {"own_weights": "true,false", "features": "none,unit-l2", "num_layers": "2,2,4"})
+    assert space.searched["own_weights"] == (True, False)
+    assert space.searched["features"] == ("none", "unit-l2")
+    assert space.searched["num_layers"] == (2, 4)  # none twice
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"hidden": "16,abc"}, "hidden='abc'"),
+        ({"lr": "0.1,-1"}, "lr='-1'"),
+        ({"hidden": ","}, "hidden has no values"),
+        ({"lr": []}, "lr has no values"),
+        *(({name: "1,2"}, name) for name in sorted(NOT_SEARCHED - {"metric", "memory"})),
+        ({"metric": "accuracy,macro-f1"}, "metric cannot be searched over"),
+        ({"memory": "1GiB,2GiB"}, "memory cannot be searched over"),
+    ],
+)
+def test_what_cannot_be_searched_is_named(options: dict[str, object], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        read_space("nlmlp", options)
