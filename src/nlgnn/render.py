@@ -22,7 +22,8 @@ def table_of(headers: list[str], rows: list[list[str]], numbers_from: int = 1, *
     """A table whose columns hold text before `numbers_from` and numbers after."""
     table = Table(box=None, pad_edge=False, header_style="bold", **options)
     for position, header in enumerate(headers):
-        table.add_column(header, justify="right" if position >= numbers_from else "left")
+        # folded where it is too narrow: a number that is cut would be another one
+        table.add_column(header, justify="right" if position >= numbers_from else "left", overflow="fold")
     table.columns[0].no_wrap = True
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))  # as Text, since brackets would be read as markup

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,8 @@ def test_real_gate_and_controls(command: Command) -> None:
     assert len(re.findall("run folder:", done.out)) == 4
 
 
-def test_interrupted_and_resumed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("older", [False, True])
+def test_interrupted_and_resumed(older: bool, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     whole_train = train_module.train
 
     def interrupted(plan: Any, *arguments: Any) -> Any:
@@ -137,10 +139,45 @@ def test_interrupted_and_resumed(command: Command, monkeypatch: pytest.MonkeyPat
     assert "--controls" not in stopped.err
     assert config("X")["model"].startswith("nl")
     monkeypatch.setattr(train_module, "train", whole_train)
-    resumed = command("train", "--resume", "X", "--model", "auto")
+    if older:  # which do not say that the choice was automatic
+        Path("X/config.json").write_text(
+            json.dumps({key: config("X")[key] for key in config("X") if key != "automatic"})
+        )
+    resumed = command("train", "--resume", "X", *(["--model", "auto"] if older else []))
     assert resumed.code == 0, resumed.err
     assert "The gate takes" in resumed.out
-    assert not config("X")["model"].startswith("nl")
+    taken = config("X")["model"]
+    assert not taken.startswith("nl")
+    for folder in ("X", f"X-nl{taken}"):  # the choice is made
+        again = command("train", "--resume", folder)
+        assert again.code == 0, again.err
+        assert "The gate" not in again.out
+    assert {path.name for path in Path().iterdir()} == {"X", f"X-nl{taken}"}
+
+
+@pytest.mark.parametrize("local_fails", [False, True])
+def test_a_non_local_model_that_fails_wholly_is_not_taken(
+    local_fails: bool, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole_train = train_module.train
+
+    def failing(plan: Any, *arguments: Any) -> Any:
+        if plan.model.startswith("nl") or local_fails:
+            plan = replace(plan, options={**plan.options, "lr": 1e30})
+        return whole_train(plan, *arguments)
+
+    monkeypatch.setattr(train_module, "train", failing)
+    done = command(*AUTO)
+    assert "every run failed" in done.err
+    if local_fails:
+        assert done.code == 2
+        assert "The gate" not in done.out
+        return
+    assert done.code == 0, done.err
+    taken = config("X")["model"]
+    assert f"The gate takes {taken}: the training of nl{taken} failed." in done.out
+    assert config(f"X-nl{taken}")["automatic"] is False
+    assert "run folder: X\n" in done.out
 
 
 def test_auto_in_a_file(command: Command) -> None:

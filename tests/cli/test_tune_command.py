@@ -15,6 +15,7 @@ from nlgnn.experiments import evidence
 from nlgnn.training import search
 
 TUNE = ["tune", "mushroom-body-left", "--model", "nlgcn", "--search-epochs", 4, "--search-splits", 2]
+AUTO = ["tune", "mushroom-body-left", "--model", "auto", "--search-epochs", 2, "--settings", 1]
 TUNE += ["--hidden", "4,8", "--lr", "0.01,0.1", "--dropout", 0, "--weight-decay", 0, "--kernel-size", 3]
 
 
@@ -102,7 +103,30 @@ def test_auto_searches_over_the_non_local_model_of_the_diagnosis(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(evidence.SHORT, "epochs", 2)
-    done = command("tune", "mushroom-body-left", "--model", "auto", "--search-epochs", 2, "--settings", 1, "--json")
+    done = command(*AUTO, "--json")
     assert done.code == 0, done.err
-    assert json.loads(done.out)["model"] in ("nlmlp", "nlgcn", "nlgat")
+    found = json.loads(done.out)
+    assert found["model"] in ("nlmlp", "nlgcn", "nlgat")
+    assert found["gate"]["taken"] in (found["model"], found["model"].removeprefix("nl"))
+    assert f"--model {found['gate']['taken']} " in found["command"]
     assert done.err.startswith("Diagnosis: ")
+    shown = command(*AUTO)  # from the study
+    assert f"The gate takes {found['gate']['taken']}: " in shown.out
+    assert shown.out.splitlines()[-1] == found["command"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--heads", "1,2"], "nlmlp has no option 'heads'. The model auto may choose nlmlp."),
+        (["--kernel-size", "3,2"], "kernel_size=2"),
+        (["--lr", "0.1,x"], "lr='x'"),
+    ],
+)
+def test_auto_checks_every_value_before_the_diagnosis(
+    command: Command, monkeypatch: pytest.MonkeyPatch, given: list[str], words: str
+) -> None:
+    monkeypatch.delattr(evidence, "fit_settings")
+    done = command(*AUTO, *given)
+    assert (done.code, done.out) == (2, "")
+    assert words in done.err

@@ -68,7 +68,7 @@ def test_every_condition_changes_something(cell: AblationCell) -> None:
 
 
 def test_measuring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searched, "load_graph", lambda name: small_graph())
+    monkeypatch.setattr(searched, "load_graph", lambda name, **_: small_graph())
     cell = replace(CELLS["texas-nlmlp-width-16-random-60"], protocol="geom-gcn").quick()
     assert isinstance(cell, AblationCell)
     for one in (cell, cell.unchanged):

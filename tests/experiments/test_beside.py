@@ -7,17 +7,13 @@ from pathlib import Path
 import pytest
 from result_files import write_framework
 
-from nlgnn.experiments.beside import CONTROL_TABLE, HOMOPHILY_TABLE, paired_mean, read_beside
+from nlgnn.errors import DataError
+from nlgnn.experiments.beside import CONTROL_TABLE, HOMOPHILY_TABLE, read_beside
 
 
 def row(results: Path) -> dict[str, str]:
     section = CONTROL_TABLE.sections(CONTROL_TABLE.cells("random-60"), results, "random-60")[0]
     return section.rows[0]
-
-
-def test_paired_mean() -> None:
-    assert paired_mean([3.0, None, 5.0], [1.0, 2.0, 1.0]) == 3.0
-    assert paired_mean([None], [1.0]) is None
 
 
 def test_nothing_is_shown_before_the_main_cell(tmp_path: Path) -> None:
@@ -60,14 +56,15 @@ def test_several_seeds(tmp_path: Path) -> None:
     assert beside.difference("random order") is None
 
 
-def test_a_control_of_other_options_does_not_count(tmp_path: Path) -> None:
+def test_a_control_of_other_options_is_refused(tmp_path: Path) -> None:
     """Such as one that was measured before the main cell was searched again."""
     write_framework(tmp_path, "texas-nlgcn", [70.0, 80.0])
     write_framework(tmp_path, "texas-nlgcn", [60.0, 70.0], control="kernel 1")
     assert row(tmp_path)["− kernel 1"] == "+10.0 (0.0)"
     changed = {"hidden": 1, "kernel_size": 1}
     write_framework(tmp_path, "texas-nlgcn", [60.0, 70.0], control="kernel 1", options=changed)
-    assert row(tmp_path)["− kernel 1"] == "…"
+    with pytest.raises(DataError, match=r"nlgcn-kernel-1-random-60\.json was measured with hidden=1; now it is"):
+        row(tmp_path)
 
 
 def test_homophily(tmp_path: Path) -> None:

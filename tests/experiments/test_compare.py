@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nlgnn.errors import OptionError
-from nlgnn.experiments.compare import paired_difference, row, spread, with_controls
+from nlgnn.experiments.compare import paired_difference, paired_mean, row, spread, with_controls
 from nlgnn.training.run import Run
 
 
@@ -89,3 +89,8 @@ def test_row_leaves_failed_runs_out_and_names_them() -> None:
 def test_row_without_test_nodes() -> None:
     run = Run(0, 0, "column", 0, val={"accuracy": 50.0}, epochs=1)
     assert row("gcn", [run], "accuracy")[1:3] == ((50.0, None), None)
+
+
+def test_paired_mean() -> None:
+    assert paired_mean([3.0, None, 5.0], [1.0, 2.0, 1.0]) == 3.0
+    assert paired_mean([None], [1.0]) is None

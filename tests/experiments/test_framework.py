@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +33,7 @@ from nlgnn.training.systems import get_system
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> FrameworkCell:
     """NLMLP on a small graph, with two candidates and hardly any training."""
-    monkeypatch.setattr(searched, "load_graph", lambda name: small_graph())
+    monkeypatch.setattr(searched, "load_graph", lambda name, **_: small_graph())
     cell = framework_cell("texas", "nlmlp", "geom-gcn")
     candidates = ({"hidden": 4, "lr": 1e-9}, {"hidden": 8, "lr": 0.05})
     return replace(cell, candidates=candidates, schedule=Schedule({"epochs": 20}, splits=3, search_splits=2))
@@ -80,6 +81,15 @@ def test_a_control_takes_the_settings_of_its_main_cell(small: FrameworkCell, tmp
         "texas-nlmlp-geom-gcn.json",
         "texas-nlmlp-kernel-1-seed-2-geom-gcn.json",
     ]
+
+
+def test_a_control_waits_for_a_main_cell_in_work_elsewhere(small: FrameworkCell, tmp_path: Path) -> None:
+    folder = tmp_path / "framework"
+    folder.mkdir()
+    with (folder / ".texas-nlmlp-geom-gcn.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert run_cell(replace(small, control="kernel 1"), tmp_path, progress=False) is None
+    assert not list(folder.glob("*.json"))
 
 
 def test_homophily_along_the_order(small: FrameworkCell, tmp_path: Path) -> None:

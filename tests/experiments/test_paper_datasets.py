@@ -46,7 +46,7 @@ def test_what_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     """A line twice, both directions of an edge, a loop, and a node alone."""
     edges = [[0, 0, 1, 1, 2], [1, 1, 0, 2, 2]]
     graph = Graph([[1.0, 2.0]] * 4, edges, [0, 0, 1, 1], directed=True)
-    monkeypatch.setattr(paper_datasets, "load_graph", lambda name: graph)
+    monkeypatch.setattr(paper_datasets, "load_graph", lambda name, **_: graph)
     result = run_cell(DatasetCell("texas"), tmp_path)
     assert result is not None
     counted = {name: result[name] for name in TEXAS if name != "dataset"}

@@ -7,7 +7,7 @@ from pathlib import Path
 from result_files import write_framework
 
 from nlgnn.experiments.claims import tally
-from nlgnn.experiments.compare import Spread
+from nlgnn.experiments.interval import Interval
 from nlgnn.experiments.results_page import RESULTS, best_printed
 from nlgnn.experiments.section import Section
 
@@ -38,35 +38,37 @@ def test_validation_chooses(tmp_path: Path) -> None:
         "− random order": "…",
         "measured": "2 of 3",
     }
-    assert "▼ below: 1 of 1 reach it." in section.caption
-    other = shown(tmp_path)["Best non-local model by validation, geom-gcn"]
-    assert {row["chosen"] for row in other.rows} <= {"…", "files not here"}
+    assert "▼ below: 1 of 1 reach it so far; all three are measured for 0 datasets." in section.caption
+    assert "Best non-local model by validation, geom-gcn" not in shown(tmp_path)  # nothing is measured by it
 
 
 def test_tally() -> None:
-    counted = tally([Spread(3.0, 1.0), Spread(-3.0, 1.0), Spread(1.9, 1.0), Spread(5.0, None), None])
-    assert counted == (1, 1, 1)
-    assert str(counted) == "of 3 cells 1 clearly above, 1 clearly below, 1 neither"
+    intervals = [Interval(mean, 1.0, mean - 2.3, mean + 2.3, 10) for mean in (3.0, 2.5, -3.0, 1.9)]
+    counted = tally([*intervals, None])
+    assert counted == (2, 1, 1, 1)
+    assert str(counted) == "2 clearly above, 1 clearly below, 1 neither"
 
 
 def test_what_held(tmp_path: Path) -> None:
-    write_framework(tmp_path, "texas-mlp", [70.0, 81.0], [88.0, 90.0])
+    """What is still open is counted, and no difference that is not clear counts as one."""
+    write_framework(tmp_path, "texas-mlp", [70.0, 81.0, 75.0], [88.0, 90.0, 89.0])
     write_framework(tmp_path, "texas-gcn", [60.0, 61.0], [60.0, 61.0])
     write_framework(tmp_path, "wisconsin-mlp", [70.0, 81.0], [50.0, 51.0])
     write_framework(tmp_path, "wisconsin-gat", [60.0, 61.0], [60.0, 61.0])
-    write_framework(tmp_path, "texas-nlmlp", [75.0, 87.0])
-    write_framework(tmp_path, "texas-nlmlp", [75.0, 86.9], control="random order")
+    write_framework(tmp_path, "texas-nlmlp", [75.0, 86.5, 80.5])
+    write_framework(tmp_path, "texas-nlmlp", [75.0, 86.0, 81.0], control="random order")
     sections = RESULTS.sections(RESULTS.cells("random-60"), tmp_path, "random-60")
     section = next(section for section in sections if section.title == "What held and what did not")
     first, second, local, assortative, kernel_1, order, homophily = section.rows
-    assert first["what we see"] == "texas: MLP 89.0, best GNN 60.5; wisconsin: MLP 50.5, best GNN 60.5"
-    assert first["held here"] == "in 1 of 2"
+    assert first["what we see"] == "texas: mlp 89.0, gcn 60.5; wisconsin: mlp 50.5, gat 60.5"
+    assert first["held here"] == "in 1 of 2, 3 open"
     assert second["held here"] == assortative["held here"] == kernel_1["held here"] == "…"
-    assert local["what we see"].startswith("minus local: of 1 cells 1 clearly above, 0 clearly below")
-    assert "nlmlp on texas +5.5 (0.5)" in local["what we see"]
-    assert local["held here"] == "yes"
-    assert order["what we see"] == "minus random order: of 1 cells 0 clearly above, 0 clearly below, 1 neither"
-    assert order["held here"] == "no"
+    assert local["what we see"] == (
+        "minus local: 1 clearly above, 0 clearly below, 0 neither (nlmlp on texas +5.3 [+4.6, +6.1])"
+    )
+    assert local["held here"] == "in 1 of 1, 26 open"
+    assert order["what we see"] == "minus random order: 0 clearly above, 0 clearly below, 1 neither"
+    assert order["held here"] == "in none of 1, 26 open"
     assert homophily["what we see"] == "of 1 cells 1 above H(G), 1 above chance, 1 above the untrained model"
 
 
@@ -78,7 +80,7 @@ def test_cost(tmp_path: Path) -> None:
     assert section.rows == [
         {
             "dataset": "texas",
-            "nlmlp": "30, 3590 + 30 for 1",
+            "nlmlp": "random-60 30, geom-gcn 3590 + 30 for 1",
             **dict.fromkeys(["nlgcn", "nlgat", "mlp", "gcn", "gat"], "…"),
         }
     ]

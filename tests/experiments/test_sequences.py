@@ -24,7 +24,7 @@ TEXAS = SequenceCell("texas", "nlmlp", ({},), SCHEDULE, "geom-gcn")
 
 @pytest.fixture(autouse=True)
 def small_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searched, "load_graph", lambda name: small_graph())
+    monkeypatch.setattr(searched, "load_graph", lambda name, **_: small_graph())
 
 
 def result_of(cell: Any, folder: Path) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def test_it_is_the_first_training_of_the_main_cell(tmp_path: Path) -> None:
 
 def test_test_labels_choose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = result_of(TEXAS, tmp_path / "one")
-    monkeypatch.setattr(searched, "load_graph", lambda name: small_graph(test_labels=1))
+    monkeypatch.setattr(searched, "load_graph", lambda name, **_: small_graph(test_labels=1))
     other = result_of(TEXAS, tmp_path / "other")
     assert [run["chosen_epoch"] for run in one["runs"]] == [run["chosen_epoch"] for run in other["runs"]]
     assert one["labels"] != other["labels"]
@@ -86,7 +86,7 @@ def test_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [list(row.values()) for row in section.rows] == [
         ["texas", "nlmlp", "0.400", "0.300", "0.200", "0.060", "7", "81.2"],
         ["chameleon", "nlgcn", "0.150", "0.450", "0.200", "0.250", "7", "81.2"],
-        ["actor", "nlmlp", "files not here", *["–"] * 5],
+        ["actor", "nlmlp", "…", *["–"] * 5],
         ["squirrel", "nlgcn", "…", *["–"] * 5],
     ]
     assert "Of 2 orders at the chosen epoch, 2 have a higher H than their graph" in section.text

@@ -40,7 +40,7 @@ SEARCHED = System(
 def with_a_small_system() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SYSTEMS, "searched", SEARCHED)  # type: ignore[arg-type]
-        patch.setattr(searched, "load_graph", lambda name: small_graph())
+        patch.setattr(searched, "load_graph", lambda name, **_: small_graph())
         yield
 
 
@@ -128,7 +128,7 @@ def test_nothing_but_test_figures_depends_on_test_labels(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = without_times(measured(small_cell(), whole))
-    monkeypatch.setattr(searched, "load_graph", lambda name: small_graph(test_labels=1))
+    monkeypatch.setattr(searched, "load_graph", lambda name, **_: small_graph(test_labels=1))
     other = without_times(measured(small_cell(), tmp_path))
     tests = [[run.pop("test") for run in result["runs"]] for result in (one, other)]
     assert one == other

@@ -56,6 +56,7 @@ def test_words_name_what_they_rest_on() -> None:
     assert "gat is ahead of mlp" in verdict.words
     assert verdict.confidence.startswith("gat − mlp: +5.0 points")
     assert "+3.0 to +7.0 over 5 paired runs, which excludes zero" in verdict.confidence
+    assert "gat is the better of two by the same figures, and they are looked at up to six times" in verdict.confidence
     assert "holds zero" in judge(0.1, means(), LEVEL).confidence
     assert "Too few" in judge(0.1, means(), None).confidence
     assert "although neighbours agree" in judge(0.8, means(), BELOW).words

@@ -72,8 +72,8 @@ def test_the_best_comes_first(whole: Tuned) -> None:
 
 
 def test_the_command_has_the_options_of_the_best(whole: Tuned) -> None:
-    words = shlex.split(whole.command)
-    assert words[:9] == ["nlgnn", "train", "easy", "--model", "mlp", "--splits", "random-60", "--preset", "paper"]
+    words = shlex.split(replace(whole, graph="texas").command)
+    assert words[:9] == ["nlgnn", "train", "texas", "--model", "mlp", "--splits", "random-60", "--preset", "paper"]
     given = dict(zip(words[9::2], words[10::2], strict=True))
     assert given == {f"--{name.replace('_', '-')}": str(value) for name, value in whole.options.items()}
     assert "--epochs" not in given  # the whole schedule
@@ -81,8 +81,25 @@ def test_the_command_has_the_options_of_the_best(whole: Tuned) -> None:
 
 def test_switches_in_the_command(whole: Tuned) -> None:
     best = replace(whole.best, setting={"own_weights": False, "normalise": True})
-    assert whole.command != (command := replace(whole, rows=(best,)).command)
-    assert command.endswith("--no-own-weights --normalise")
+    assert replace(whole, graph="texas", rows=(best,)).command.endswith("--no-own-weights --normalise")
+
+
+def test_a_graph_without_a_name_is_trained_in_python(tmp_path: Path) -> None:
+    found = quick(tmp_path, settings=1, model="gcnii", hidden=4, num_layers=2, own_weights=True, epochs=3)
+    names: dict[str, Any] = {"nlgnn": nlgnn, "graph": GRAPH}
+    exec(found.command, names)
+    assert names["factory"].keywords["own_weights"] is True
+    assert {option: getattr(names["recipe"], option) for option in ("lr", "stopping", "epochs")} == {
+        option: found.options[option] for option in ("lr", "stopping", "epochs")
+    }
+    assert len(names["runs"]) == 10
+
+
+def test_a_split_that_comes_again_is_counted_once(tmp_path: Path) -> None:
+    column = {"column": make_splits(GRAPH, "random-60", 1)}
+    graph = Graph(GRAPH.x, GRAPH.edge_index, GRAPH.y, name="easy", splits=column)
+    found = quick(tmp_path, graph=graph, settings=1)
+    assert (found.runs, found.splits) == (2, 1)
 
 
 def test_halving_drops_some_and_finds_as_good_a_setting(tmp_path: Path, whole: Tuned) -> None:

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from nlgnn.errors import OptionError
-from nlgnn.training.space import NOT_SEARCHED, Space, read_space, setting_words
+from nlgnn.training.space import NOT_SEARCHED, Space, check_space, read_space, setting_words
 from nlgnn.training.systems import SYSTEMS
 
 SPACE = Space({"hidden": (16, 48), "lr": (0.01, 0.05, 0.1), "dropout": (0.0, 0.5)}, {"epochs": 5})
@@ -41,6 +41,24 @@ def test_lists_are_searched_and_single_values_fixed() -> None:
     assert space.fixed == {"lr": 0.05, "patience": 20, "dropout": 0.5}
 
 
+def test_the_order_of_keywords_says_nothing() -> None:
+    one = read_space("nlmlp", {"window": [1, 2], "patience": [20, 30, 40], "lr": 0.05, "features": "none"})
+    other = read_space("nlmlp", {"features": "none", "lr": 0.05, "patience": [20, 30, 40], "window": [1, 2]})
+    assert one.settings(5) == other.settings(5)
+    assert [setting_words(setting) for setting in one.settings(5)] == [
+        setting_words(setting) for setting in other.settings(5)
+    ]
+    assert list(one.fixed) == list(other.fixed)  # the command that a search ends with
+
+
+def test_every_value_is_checked() -> None:
+    check_space("nlmlp", "graph", None, {"dropout": [0.0, 0.5]})
+    with pytest.raises(OptionError, match=r"dropout=1\.5"):
+        check_space("nlmlp", "graph", None, {"dropout": [0.0, 1.5]})
+    with pytest.raises(OptionError, match="nlmlp has no option 'heads'"):
+        check_space("nlmlp", "graph", None, {"heads": [1, 2]})
+
+
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_system_is_searched_over_what_it_says(system: str) -> None:
     space = read_space(system, {})
@@ -65,6 +83,9 @@ def test_text_takes_the_type_of_its_option() -> None:
         ({"hidden": ","}, "hidden has no values"),
         ({"lr": []}, "lr has no values"),
         *(({name: "1,2"}, name) for name in sorted(NOT_SEARCHED - {"metric", "memory"})),
+        ({"hidden": [[16, 48]]}, r"hidden=\[16, 48\]"),
+        ({"heads": [[1, 2], [3]]}, r"heads=\[\[1, 2\], \[3\]\] is neither"),
+        ({"heads": {"a": 1}}, "heads={'a': 1} is neither"),
         ({"metric": "accuracy,macro-f1"}, "metric cannot be searched over"),
         ({"memory": "1GiB,2GiB"}, "memory cannot be searched over"),
     ],

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
 
 from nlgnn.commands.terminal import console, errors
 from nlgnn.datasets import load_graph
@@ -13,7 +17,7 @@ from nlgnn.errors import RunFolderError
 from nlgnn.experiments.auto import check_options, gate
 from nlgnn.experiments.compare import Variant
 from nlgnn.experiments.diagnose import diagnose
-from nlgnn.training.run import RunFolder
+from nlgnn.training.run import RunFolder, write_whole
 from nlgnn.training.train import Trained
 
 AUTO = "auto"
@@ -26,8 +30,9 @@ def diagnosed_model(
     options: dict[str, Any],
     out: str | Path | None,
     allow_unverified: bool,
+    where: Console = console,
 ) -> str:
-    """The non-local model that goes with a graph, whose local part is to be trained beside it."""
+    """The non-local model that goes with a graph, whose local part is to be trained beside it. Tells the verdict."""
     check_options(dataset.name, preset, options)
     if out is not None:
         RunFolder.refuse_existing(Path(out))  # before the minutes that a diagnosis takes
@@ -35,32 +40,36 @@ def diagnosed_model(
     if errors.is_terminal:
         errors.print(f"diagnosing {graph.name}, protocol {protocol}", markup=False)
     diagnosis = diagnose(graph, protocol)
-    console.print(f"Diagnosis: {diagnosis.verdict.title}. {diagnosis.verdict.words}", soft_wrap=True)
-    console.print(diagnosis.verdict.confidence, soft_wrap=True)
+    where.print(f"Diagnosis: {diagnosis.verdict.title}. {diagnosis.verdict.words}", soft_wrap=True)
+    where.print(f"{diagnosis.verdict.confidence} Protocol {protocol}.", soft_wrap=True)
     return diagnosis.verdict.non_local
 
 
-def settle(trained: list[tuple[str, Trained]]) -> tuple[list[tuple[str, Trained]], str]:
-    """Let the gate decide between the first two, and give the first folder to the one taken. Also what it says."""
-    (name, main), (local_name, local), *controls = trained
-    decided = gate({name: main.runs, local_name: local.runs}, main.recipe.metric)
-    if decided.taken == local_name:
-        first = main.folder.path
-        main = _moved(main, beside(first, Variant(main.plan.model, main.plan.options)))
-        local = _moved(local, first)
-    return [(name, main), (local_name, local), *controls], decided.words
+def settle(first: Path, variants: list[Variant], trained: dict[str, Trained]) -> str:
+    """Let the gate decide between the first two variants, and give the first folder to the one taken. What it says.
+
+    `trained` is by label; one of the two may be missing, having failed.
+    """
+    main, local = variants[0].label, variants[1].label
+    runs = {label: trained[label].runs if label in trained else [] for label in (main, local)}
+    decided = gate(runs, next(iter(trained.values())).recipe.metric)
+    if decided.taken == local:
+        other = beside(first, variants[0])
+        try:
+            first.rename(other)
+            trained[local].folder.path.rename(first)
+            settled = RunFolder.open(other).config | {"automatic": False}  # else resuming it would choose again
+            write_whole(other / "config.json", partial(Path.write_text, data=json.dumps(settled, indent=2)))
+        except OSError as error:
+            raise RunFolderError(
+                f"{first} cannot change places with {other}: {error.strerror}.", "Both trainings are whole."
+            ) from error
+        for label, path in ((main, other), (local, first)):
+            if label in trained:
+                trained[label] = replace(trained[label], folder=RunFolder.open(path))
+    return decided.words
 
 
 def beside(first: Path, variant: Variant) -> Path:
     """Where a model that is not taken is kept."""
     return first.with_name(f"{first.name}-{variant.slug}")
-
-
-def _moved(trained: Trained, path: Path) -> Trained:
-    try:
-        trained.folder.path.rename(path)
-    except OSError as error:
-        raise RunFolderError(
-            f"{trained.folder.path} cannot be renamed to {path}: {error.strerror}.", "Both trainings are whole."
-        ) from error
-    return replace(trained, folder=RunFolder.open(path))

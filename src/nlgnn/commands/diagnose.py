@@ -53,7 +53,11 @@ def diagnose(
             console.print()
 
     loaded = load_graph(graph, allow_unverified=allow_unverified)
-    diagnosis = experiment.diagnose(loaded, splits, controls=controls, show=show)
+    try:
+        diagnosis = experiment.diagnose(loaded, splits, controls=controls, show=show)
+    except KeyboardInterrupt:
+        errors.print("\ninterrupted. Nothing of a diagnosis is kept: the same command begins anew.")
+        raise
     if as_json:
         sys.stdout.write(json.dumps(diagnosis.to_dict(), indent=2, ensure_ascii=False) + "\n")
     if html is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -21,7 +22,7 @@ TABLE_NAMES = (
     *("results", "datasets", "categories", "first-category", "second-category", "all", "homophily", "sequence"),
     *("efficiency", "cpgcn", "controls", "ablation", "systems"),
 )
-OWN_PAGE = "systems"
+ON_REQUEST = ("controls", "systems")  # the first is part of results, the second has a page of its own
 QUICK_DATASETS = ("texas", "chameleon")  # of each category one
 
 
@@ -41,13 +42,15 @@ class Protocol(StrEnum):
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TABLE]...", help=f"{', '.join(TABLE_NAMES)}; by default all but {OWN_PAGE}."),
+        typer.Argument(
+            metavar="[TABLE]...", help=f"{', '.join(TABLE_NAMES)}; by default every one but {' and '.join(ON_REQUEST)}."
+        ),
     ] = None,
     protocol: Annotated[
         Protocol, typer.Option(help="Random 60/20/20 splits, as the authors' program has, or the public fixed ones.")
     ] = Protocol.RANDOM_60,
     out: Annotated[
-        Path | None, typer.Option(help="Where each cell's JSON file is kept; results, of --quick runs/quick.")
+        Path | None, typer.Option(help="Where each cell's JSON file is kept: results, or runs/quick for --quick.")
     ] = None,
     systems: Annotated[str, typer.Option(help="Only these, separated by commas.")] = "",
     datasets: Annotated[str, typer.Option(help="Only these, separated by commas.")] = "",
@@ -66,21 +69,23 @@ def reproduce(
 
     Cells measured before are kept. Several processes can share the work.
     """
-    from nlgnn.experiments.cells import choose_cells, require_some
+    from nlgnn.experiments.cells import choose_cells, make_folder, require_some
     from nlgnn.experiments.reproduce import get_table, page_title
     from nlgnn.experiments.section import Section
     from nlgnn.render import sections_page
     from nlgnn.report.formats import FORMATS
 
-    tables = {name: get_table(name) for name in names or [name for name in TABLE_NAMES if name != OWN_PAGE]}
+    tables = {name: get_table(name) for name in names or [name for name in TABLE_NAMES if name not in ON_REQUEST]}
     results = out or Path("runs/quick" if quick else "results")
     every = [cell for table in tables.values() for cell in table.cells(protocol)]
     chosen = choose_cells(every, comma_separated(systems), comma_separated(datasets))
     if quick:
         chosen = [cell.quick() for cell in chosen if datasets or cell.dataset in QUICK_DATASETS]
     cells = {(cell.store, cell.name): cell for cell in chosen}  # tables share some
+    failed = []
     if not table_only:
-        measure(list(cells.values()), results)
+        make_folder(results)  # before the hours that measuring takes
+        failed = measure(list(cells.values()), results)
         if "sequence" in tables:
             draw_sequences(list(cells.values()), results)
     require_some(list(cells.values()), results)
@@ -88,12 +93,23 @@ def reproduce(
     for table in tables.values():
         keys = [(cell.store, cell.name) for cell in table.cells(protocol)]
         sections += table.sections([cells[key] for key in keys if key in cells], results, protocol)
+    if quick:
+        sections.insert(0, Section("A try-out, with hardly any training: these are not results.", [], ""))
     if form is Format.CONSOLE:
         console.print(sections_page(sections, console.width))
     else:
-        command = " ".join(["nlgnn reproduce", *(names or []), "--table --format", form])
-        origin = Section("", [], "", f"Made by `{command}` from a JSON file a cell, in the folder results.")
+        origin = Section("", [], "", f"Made by: {made_by(names, protocol, systems, datasets, quick, form)}")
         sys.stdout.write(FORMATS[form](page_title(list(tables)), [origin, *sections]))
+    if failed:
+        raise NlgnnError(f"not measured: {', '.join(failed)}.", "The errors stand above.")
+
+
+def made_by(names: Sequence[str] | None, protocol: str, systems: str, datasets: str, quick: bool, form: str) -> str:
+    """The command that makes a page, again."""
+    options = {"--protocol": protocol if protocol != Protocol.RANDOM_60 else "", "--systems": systems}
+    options |= {"--datasets": datasets, "--format": form}
+    words = ["nlgnn", "reproduce", *(names or []), "--table", *(["--quick"] if quick else [])]
+    return shlex.join(words + [word for option, value in options.items() if value for word in (option, value)])
 
 
 def draw_sequences(cells: Sequence[Cell], results: Path) -> None:
@@ -106,18 +122,20 @@ def draw_sequences(cells: Sequence[Cell], results: Path) -> None:
         errors.print(f"picture: {path}", soft_wrap=True)
 
 
-def measure(cells: Sequence[Cell], results: Path) -> None:
-    """Those that are open and whose files are here."""
+def measure(cells: Sequence[Cell], results: Path) -> list[str]:
+    """All that are open, but those of huge datasets whose files are not here. The names of those that failed."""
     from nlgnn.datasets import is_present
     from nlgnn.experiments.cells import cell_path, run_cell
+    from nlgnn.experiments.framework import HUGE_DATASETS
 
     failed = []
     for number, cell in enumerate(cells, start=1):
         where = f"cell {number} of {len(cells)}: {cell.dataset}, {cell.label}"
-        if not cell_path(cell, results).exists() and not is_present(cell.dataset):
+        kept = cell_path(cell, results).exists()
+        if not kept and cell.dataset in HUGE_DATASETS and not is_present(cell.dataset):
             errors.print(f"{where}: files not here (nlgnn datasets {cell.dataset} says where they are)", soft_wrap=True)
             continue
-        where += " (kept)" * cell_path(cell, results).exists()
+        where += " (kept)" * kept
         try:
             result = run_cell(cell, results)
         except KeyboardInterrupt:
@@ -128,5 +146,4 @@ def measure(cells: Sequence[Cell], results: Path) -> None:
             failed.append(cell.name)
             continue
         errors.print(f"{where}, {result['seconds']} s" if result else f"{where}: in work elsewhere", soft_wrap=True)
-    if failed:
-        raise NlgnnError(f"not measured: {', '.join(failed)}.", "The errors stand above.")
+    return failed

@@ -19,6 +19,7 @@ from nlgnn.errors import OptionError
 from nlgnn.experiments.compare import Variant, with_controls
 from nlgnn.graph.graph import Graph
 from nlgnn.render import result_table
+from nlgnn.training.fit import EveryRunFailedError
 from nlgnn.training.run import RunFolder
 from nlgnn.training.systems import PRESETS, configure, get_system, resolve
 from nlgnn.training.train import Plan, Trained, read_plan, resume, train
@@ -109,6 +110,7 @@ def train_graph(
         Plan(dataset.name, variant.system, protocol, settings["runs"], settings["preset"], variant.options)
         for variant in variants
     ]
+    plans[0] = replace(plans[0], automatic=automatic)
     for plan in plans:  # once more, now that the classes are known
         configure(plan.model, loaded, plan.preset, **plan.options)
     _train_all(plans, paths, loaded, automatic)
@@ -119,8 +121,8 @@ def train_graph(
 def _resume(path: Path, graph: str | None, model: str | None, changed: list[str], controls: bool) -> None:
     first = read_plan(RunFolder.open(path))
     asked_graph = None if graph is None else describe(graph).name
-    automatic = (model or "").lower() == AUTO
-    asked_model = None if model is None or automatic else get_system(model).name
+    asked_auto = (model or "").lower() == AUTO
+    asked_model = None if model is None or asked_auto else get_system(model).name
     for what, asked, there in (("graph", asked_graph, first.graph), ("model", asked_model, first.model)):
         if asked is not None and asked != there:
             raise OptionError(
@@ -131,9 +133,9 @@ def _resume(path: Path, graph: str | None, model: str | None, changed: list[str]
             f"--{changed[0].replace('_', '-')} cannot change while resuming {path}.", "Train into a new folder instead."
         )
     variants = with_controls(first.model, first.options)
-    automatic = automatic and len(variants) > 1  # else the gate has taken a local model
+    automatic = (first.automatic or asked_auto) and len(variants) > 1  # else the gate has taken a local model
     variants = variants if controls else variants[: 2 if automatic else 1]
-    plans = [replace(first, model=variant.system, options=variant.options) for variant in variants]
+    plans = [replace(first, model=one.system, options=one.options, automatic=False) for one in variants]
     loaded = load_graph(first.graph, allow_unverified=True)  # the folder knows its fingerprint
     _train_all(plans, _folders(path, variants), loaded, automatic)
 
@@ -141,11 +143,13 @@ def _resume(path: Path, graph: str | None, model: str | None, changed: list[str]
 def _train_all(plans: list[Plan], paths: list[Path], graph: Graph, automatic: bool) -> None:
     """Train each plan into its folder, going on where there is one, and show them side by side.
 
-    Where the choice is automatic, the gate then decides between the first, which is non-local, and its local part.
+    Where the choice is automatic, the gate then decides between the first, which is non-local, and its local part; of
+    these one may fail.
     """
-    trained: list[tuple[str, Trained]] = []
-    for plan, path in zip(plans, paths, strict=True):
-        label = Variant(plan.model, plan.options).label
+    variants = [Variant(plan.model, plan.options) for plan in plans]
+    trained: dict[str, Trained] = {}
+    for number, (plan, path) in enumerate(zip(plans, paths, strict=True)):
+        label = variants[number].label
         if errors.is_terminal:
             errors.print(f"training {label} on {graph.name}, protocol {plan.protocol}", markup=False)
         try:
@@ -156,10 +160,14 @@ def _train_all(plans: list[Plan], paths: list[Path], graph: Graph, automatic: bo
                 command += " --controls" * (len(plans) > (2 if automatic else 1))
                 errors.print(f"\ninterrupted. Go on with: {command}", soft_wrap=True, markup=False)
             raise
-        trained.append((label, result))
-    if automatic:
-        trained, words = settle(trained)
-    _show(trained)
+        except EveryRunFailedError as error:
+            if not automatic or (number == 1 and not trained):
+                raise
+            errors.print(f"{label}: {error.what}", soft_wrap=True, markup=False)
+        else:
+            trained[label] = result
+    words = settle(paths[0], variants, trained) if automatic else ""
+    _show(list(trained.items()))
     if automatic:
         console.print(words, soft_wrap=True)
 

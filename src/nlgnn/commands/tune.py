@@ -15,11 +15,12 @@ from nlgnn.commands.flags import read_config, with_option_flags
 from nlgnn.commands.terminal import AllowUnverified, console, errors
 from nlgnn.datasets import describe, load_graph
 from nlgnn.errors import OptionError
+from nlgnn.experiments.auto import Gate, check_options, gate_tuned
 from nlgnn.experiments.tuning import tuned_sections
 from nlgnn.render import sections_page
 from nlgnn.training.search import check_numbers, tune
-from nlgnn.training.space import read_space
-from nlgnn.training.systems import PRESETS, resolve
+from nlgnn.training.space import check_space
+from nlgnn.training.systems import PRESETS
 from nlgnn.training.tuned import Tuned
 
 # What a TOML file may set beside the options of models and recipes.
@@ -36,6 +37,8 @@ PLAN_KEYS = {
     "storage": str,
 }
 
+GATE_AFTER_A_SEARCH = "Both have the best setting of the search, which was chosen for the first: that favours it."
+
 
 def tune_graph(
     graph: Annotated[
@@ -43,7 +46,9 @@ def tune_graph(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="See `nlgnn models`; auto: the non-local one of the diagnosis.", show_default="nlgcn"),
+        typer.Option(
+            help="See `nlgnn models`; auto: the non-local one of the diagnosis, then its gate.", show_default="nlgcn"
+        ),
     ] = None,
     settings: Annotated[
         str | None, typer.Option(help="How many of the grid are tried, drawn at random, or all.", show_default="24")
@@ -107,23 +112,25 @@ def tune_graph(
     plan["settings"] = _number_or_all(plan.get("settings", 24))
     check_numbers(plan["settings"], plan.get("search_splits", 1), plan.get("search_epochs", 1))
     plan["splits"] = plan.get("splits", dataset.default_protocol)
-    if name.lower() == AUTO:
-        name = diagnosed_model(dataset, plan["splits"], plan.get("preset"), {}, None, allow_unverified)
-    space = read_space(name, given)
-    for setting in space.each_value():  # before anything is downloaded
-        resolve(name, dataset.name, plan.get("preset"), {**space.fixed, **setting})
+    automatic = name.lower() == AUTO
+    if automatic:
+        check_options(dataset.name, plan.get("preset"), given, check_space)
+        name = diagnosed_model(dataset, plan["splits"], plan.get("preset"), {}, None, allow_unverified, errors)
+    check_space(name, dataset.name, plan.get("preset"), given)  # before anything is downloaded
     loaded = load_graph(dataset.name, allow_unverified=allow_unverified)
     if errors.is_terminal:
         errors.print(f"searching over {name} on {dataset.name}, protocol {plan['splits']}", markup=False)
     try:
         tuned = tune(loaded, name, **plan, **given)
+        decided, command = gate_tuned(loaded, tuned) if automatic else (None, tuned.command)
     except KeyboardInterrupt:
         errors.print("\ninterrupted. The same command goes on from here.")
         raise
     if as_json:
-        console.print_json(json.dumps(tuned_json(tuned)))
+        gated = {} if decided is None else {"gate": {**decided._asdict(), "taken": decided.taken}, "command": command}
+        console.print_json(json.dumps(tuned_json(tuned) | gated))
     else:
-        show(tuned)
+        show(tuned, decided, command)
 
 
 def _number_or_all(text: str | int) -> int | str:
@@ -136,6 +143,7 @@ def tuned_json(tuned: Tuned) -> dict[str, Any]:
         "model": tuned.model,
         "protocol": tuned.protocol,
         "search_splits": tuned.splits,
+        "search_runs": tuned.runs,
         "search_epochs": tuned.recipe.epochs,
         "preset": tuned.preset,
         "metric": tuned.recipe.metric,
@@ -148,11 +156,14 @@ def tuned_json(tuned: Tuned) -> dict[str, Any]:
     }
 
 
-def show(tuned: Tuned) -> None:
+def show(tuned: Tuned, decided: Gate | None, command: str) -> None:
     console.print(sections_page(tuned_sections(tuned), console.width))
     console.print(f"study: {tuned.study} ({tuned.seconds:.0f} s here)", soft_wrap=True, markup=False)
-    console.print("The best setting on all splits, with its whole schedule and test figures:")
-    console.print(tuned.command, soft_wrap=True, markup=False)
+    if decided is not None:
+        console.print(f"{decided.words} {GATE_AFTER_A_SEARCH}", soft_wrap=True)
+    taken = "The best setting" if decided is None else f"{decided.taken} with the best setting"
+    console.print(f"{taken} on all splits, with its whole schedule and test figures:")
+    console.print(command, soft_wrap=True, markup=False)
 
 
 def tune_command() -> Callable[..., None]:

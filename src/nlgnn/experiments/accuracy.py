@@ -16,7 +16,7 @@ from nlgnn.experiments.framework import (
     framework_cell,
     framework_cells,
 )
-from nlgnn.experiments.measured import NOTHING, OPEN, Measured
+from nlgnn.experiments.measured import NOTHING, OPEN, SHORTER, Measured
 from nlgnn.experiments.paper import Printed, printed_accuracy, printed_cpgcn, printed_validation
 from nlgnn.experiments.searched import SEARCH_EPOCHS, SEARCH_SPLITS, SearchedCell
 from nlgnn.experiments.section import Rows, Section
@@ -99,24 +99,34 @@ def _own_protocols(shown: Sequence[Measured]) -> str:
     return " or ".join(sorted({one.cell.protocol for one in shown if isinstance(one.cell, FrameworkCell)}))
 
 
+def _numbers_of_runs(shown: Sequence[Measured]) -> str:
+    return " or ".join(map(str, sorted({one.cell.schedule.splits for one in shown}, reverse=True)))
+
+
 def _short_caption(shown: Sequence[Measured], validation: bool) -> str:
     what = "Best validation" if validation else "Test"
-    return f"{what} accuracy in %, ten runs, protocol {_own_protocols(shown)}; more below the last of these tables."
+    protocol = f"{_numbers_of_runs(shown)} runs, protocol {_own_protocols(shown)}"
+    return f"{what} accuracy in %, {protocol}; more below the last of these tables."
 
 
 def _caption(shown: Sequence[Measured], validation: bool) -> str:
     others = sorted({one.cell.protocol for one in shown if not isinstance(one.cell, FrameworkCell)})
     what = "Best validation accuracy" if validation else "Test accuracy, at the first epoch of the best validation,"
     parts = [
-        f"{what} in %: mean ± sample standard deviation of ten runs, one a split (five on ogbn-arxiv, snap-patents); "
+        f"{what} in %: mean ± sample standard deviation of {_numbers_of_runs(shown)} runs, "
         f"protocol {_own_protocols(shown)}, preset {PRESET}.",
         f"Settings: published ones where there are some, else the best of {SAMPLED} sampled from the paper's grid by "
         f"validation on {SEARCH_SPLITS} splits, {SEARCH_EPOCHS} epochs at most.",
         f"Compared systems: as their authors train them, on the splits {' or '.join(others)}." if others else "",
         MARKS,
+        f"{SHORTER} trained on fewer splits or for fewer epochs than usual." if any(map(_is_shorter, shown)) else "",
         f"{OPEN} not measured yet." if any(one.result is None for one in shown) else "",
     ]
     return " ".join(part for part in parts if part)
+
+
+def _is_shorter(measured: Measured) -> bool:
+    return bool(measured.result and measured.result["shortened"])
 
 
 def _table(title: str, systems: Sequence[str], datasets: Sequence[str], validation: bool = False) -> ResultTable:

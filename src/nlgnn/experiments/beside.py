@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any, NamedTuple
 
-from nlgnn.experiments.cells import PRESET, read_cells
-from nlgnn.experiments.compare import CONTROLS, Spread, paired_difference, spread
+from nlgnn.experiments.cells import PRESET, cell_path, check_unchanged, read_cells
+from nlgnn.experiments.compare import CONTROLS, Spread, paired_difference, paired_mean, spread
 from nlgnn.experiments.framework import NON_LOCAL, SEEDS, FrameworkCell, framework_cell, framework_cells
+from nlgnn.experiments.interval import Interval, paired_interval
 from nlgnn.experiments.measured import NOTHING, OPEN, Measured
 from nlgnn.experiments.paper import printed_accuracy
 from nlgnn.experiments.section import Rows, Section
@@ -35,14 +35,20 @@ class Beside(NamedTuple):
         return len(self._pairs(other))
 
     def difference(self, other: str) -> Spread | None:
-        """Main minus the other, over all seeds that both have."""
+        """Main minus the other, over all seeds that both have, with the standard error over splits."""
+        by_split = self._by_split(other)
+        return paired_difference(by_split, [0.0] * len(by_split))
+
+    def interval(self, other: str) -> Interval | None:
+        """The same with its t-interval."""
+        by_split = self._by_split(other)
+        return paired_interval(by_split, [0.0] * len(by_split))
+
+    def _by_split(self, other: str) -> list[float | None]:
         pairs = self._pairs(other)
-        if not pairs:
-            return None
         mains = zip(*(main for main, _ in pairs), strict=True)  # by split, then by seed
         others = zip(*(one for _, one in pairs), strict=True)
-        by_split = [paired_mean(main, one) for main, one in zip(mains, others, strict=True)]
-        return paired_difference(by_split, [0.0] * len(by_split))
+        return [paired_mean(main, one) for main, one in zip(mains, others, strict=True)]
 
     def _pairs(self, other: str) -> list[tuple[list[float | None], list[float | None]]]:
         both = zip(self.tests["main"], self.tests[other], strict=True)
@@ -54,10 +60,8 @@ class Beside(NamedTuple):
         return OPEN if tests is None else str(spread([test for test in tests if test is not None]))
 
 
-def paired_mean(one: Sequence[float | None], other: Sequence[float | None]) -> float | None:
-    """The mean difference, of those trainings that failed in neither."""
-    differences = [a - b for a, b in zip(one, other, strict=True) if a is not None and b is not None]
-    return fmean(differences) if differences else None
+def protocols(cells: Sequence[FrameworkCell]) -> str:
+    return " or ".join(dict.fromkeys(cell.protocol for cell in cells))
 
 
 def read_beside(cells: Sequence[FrameworkCell], results: Path) -> list[Beside]:
@@ -69,9 +73,9 @@ def read_beside(cells: Sequence[FrameworkCell], results: Path) -> list[Beside]:
             cell.system,
             cell.protocol,
             {
-                "main": _by_seed(found, cell, cell.system),
-                "local": _by_seed(found, cell, str(get_system(cell.system).local)),
-                **{control: _by_seed(found, cell, cell.system, control) for control in CONTROLS},
+                "main": _by_seed(found, results, cell, cell.system),
+                "local": _by_seed(found, results, cell, str(get_system(cell.system).local)),
+                **{control: _by_seed(found, results, cell, cell.system, control) for control in CONTROLS},
             },
             Measured(cell, found.get(cell.name)),
         )
@@ -81,16 +85,17 @@ def read_beside(cells: Sequence[FrameworkCell], results: Path) -> list[Beside]:
 
 
 def _by_seed(
-    found: Mapping[str, dict[str, Any]], cell: FrameworkCell, system: str, control: str = ""
+    found: Mapping[str, dict[str, Any]], results: Path, cell: FrameworkCell, system: str, control: str = ""
 ) -> list[list[float | None] | None]:
-    """The test figures of what goes with a main cell, if it was trained with the options of that cell."""
+    """The test figures of what goes with a main cell, which must have been trained with the options of that cell."""
     main = found.get(framework_cell(cell.dataset, system, cell.protocol).name)
     tests: list[list[float | None] | None] = []
     for again in range(SEEDS):
         one = framework_cell(cell.dataset, system, cell.protocol, control, again)
         result = found.get(one.name)
-        fits = result is not None and main is not None and result["options"] == {**main["options"], **one.changes}
-        tests.append([run["test"] for run in result["runs"]] if fits and result else None)
+        if result is not None and main is not None:
+            check_unchanged(cell_path(one, results), result["options"], {**main["options"], **one.changes})
+        tests.append([run["test"] for run in result["runs"]] if result is not None and main is not None else None)
     return tests
 
 
@@ -113,10 +118,10 @@ def control_sections(cells: Sequence[FrameworkCell], results: Path, protocol: st
             }
         )
     caption = (
-        f"Test accuracy in %: mean ± sample standard deviation over ten runs, one a split, protocol {protocol} "
-        f"(its public splits where a dataset has others), preset {PRESET}, the first epoch of the best validation "
-        "accuracy. The local part has settings of its own, chosen as for any system; kernel 1 and random order have "
-        f"those of the model. {DIFFERENCES} {OPEN} not measured yet."
+        f"Test accuracy in %: mean ± sample standard deviation over ten runs, protocol {protocols(cells)}, preset "
+        f"{PRESET}, the first epoch of the best validation accuracy. The local part has settings of its own, the best "
+        "of a sample by validation, also where the model has those that its authors published; kernel 1 and random "
+        f"order have those of the model. {DIFFERENCES} {OPEN} not measured yet, or not chosen."
     )
     return [Section("Does the order matter?", rows, caption, text_columns=2)] if rows else []
 
@@ -148,9 +153,9 @@ def homophily_sections(cells: Sequence[FrameworkCell], results: Path, protocol: 
     caption = (
         "H(G): mean share of a node's neighbours with its label. H(Ĝ): the same for the neighbours that the "
         "convolutions reach along the sorted order; of the untrained model, and at the epoch that validation chose; "
-        f"mean ± sample standard deviation over the runs, protocol {protocol}. Chance: what a random order gives. The "
-        "last column is paired over runs (standard error). Labels of all nodes are used: an analysis, not a score. The "
-        "paper shows bars without numbers, and no chance level."
+        f"mean ± sample standard deviation over the runs, protocol {protocols(cells)}. Chance: what a random order "
+        "gives. The last column is paired over runs (standard error). Labels of all nodes are used: an analysis, not a "
+        "score. The paper shows bars without numbers, and no chance level."
     )
     return [Section("Homophily of the re-connected graph", rows, caption, text_columns=2)] if rows else []
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 
 from nlgnn import __version__
-from nlgnn.errors import DataError, OptionError, nearest
+from nlgnn.errors import DataError, NlgnnError, OptionError, nearest
 from nlgnn.training.recipe import EXECUTION
 from nlgnn.training.run import Run, RunFolder, write_whole
 from nlgnn.training.systems import resolve
@@ -29,6 +29,10 @@ PRESET = "released"
 REMEDY = "Remove it, and it will be measured again."
 
 Settings = Mapping[str, Any]
+
+
+class InWorkElsewhereError(NlgnnError):
+    """What a cell stands on is being measured by another process."""
 
 
 class Cell(ABC):
@@ -73,9 +77,11 @@ def choose_cells(cells: Sequence[AnyCell], systems: Sequence[str], datasets: Seq
         ("model", systems, [cell.system for cell in cells]),
         ("dataset", datasets, [cell.dataset for cell in cells]),
     ):
+        known = [name for name in dict.fromkeys(known) if name]
         for name in names:
             if name not in known:
-                raise OptionError(f"this table has no {what} {name!r}.", nearest(name, list(dict.fromkeys(known))))
+                how = nearest(name, known) if known else f"Its cells are of no {what} alone: leave the option out."
+                raise OptionError(f"this table has no {what} {name!r}.", how)
     return [
         cell for cell in cells if (not systems or cell.system in systems) and (not datasets or cell.dataset in datasets)
     ]
@@ -91,17 +97,25 @@ def run_cell(cell: Cell, results: Path, progress: bool = True) -> dict[str, Any]
     folder = path.parent
     if not path.exists():
         unfinished = folder / f".{cell.name}"  # keeps what is trained until the cell is whole
-        with _saying_where(path):  # before the minutes that measuring takes
-            unfinished.mkdir(parents=True, exist_ok=True)
+        make_folder(unfinished)  # before the minutes that measuring takes
         with _claim(folder / f".{cell.name}.lock") as claimed:
             if not claimed:
                 return None
             if not path.exists():  # it may have been written while we asked
-                text = json.dumps(cell.measure(unfinished, progress), indent=1, ensure_ascii=False) + "\n"
+                try:
+                    measured = cell.measure(unfinished, progress)
+                except InWorkElsewhereError:
+                    return None
+                text = json.dumps(measured, indent=1, ensure_ascii=False) + "\n"
                 with _saying_where(path):
                     write_whole(path, partial(Path.write_text, data=text))
             shutil.rmtree(unfinished, ignore_errors=True)
     return read_cell(cell, path)
+
+
+def make_folder(path: Path) -> None:
+    with _saying_where(path):
+        path.mkdir(parents=True, exist_ok=True)
 
 
 @contextmanager
@@ -159,7 +173,8 @@ def check_unchanged(where: Path, recorded: Settings, today: Settings) -> None:
     """Settings that were not recorded did not exist then, and changed nothing."""
     for name, value in today.items():
         if recorded.get(name, value) != value:
-            raise DataError(f"{where} was measured with {name}={recorded[name]}; now it is {value}.", REMEDY)
+            how = f"Was it a try-out? Then give --quick. {REMEDY}" if name == "shortened" else REMEDY
+            raise DataError(f"{where} was measured with {name}={recorded[name]}; now it is {value}.", how)
 
 
 def settings_today(system: str, dataset: str, options: Settings, preset: str = PRESET) -> dict[str, Any]:

@@ -7,55 +7,57 @@ from typing import NamedTuple
 
 from nlgnn.experiments.accuracy import ASSORTATIVE, FILTERED, FIRST, SECOND
 from nlgnn.experiments.beside import Beside
-from nlgnn.experiments.compare import Spread
+from nlgnn.experiments.framework import LOCAL
+from nlgnn.experiments.interval import Interval
 from nlgnn.experiments.measured import OPEN
-from nlgnn.experiments.section import Rows, Section
-
-CLEAR = 2  # standard errors
+from nlgnn.experiments.section import Section
 
 
-class Evidence(NamedTuple):
-    """Non-local cells with what goes with them, and mean validation accuracy by system and dataset."""
+class Findings(NamedTuple):
+    """Non-local cells with what goes with them, open ones too, and mean validation accuracy by system and dataset."""
 
     beside: Sequence[Beside]
     validation: dict[tuple[str, str], float]
-    test: dict[tuple[str, str], Spread]
 
 
 class Tally(NamedTuple):
-    """How many differences are clearly above zero, clearly below, or neither."""
+    """How many differences are clearly above zero, clearly below, or neither; and how many are not known yet."""
 
     above: int
     below: int
     neither: int
+    open: int
+
+    @property
+    def known(self) -> int:
+        return self.above + self.below + self.neither
 
     def __str__(self) -> str:
-        total = sum(self)
-        return f"of {total} cells {self.above} clearly above, {self.below} clearly below, {self.neither} neither"
+        return f"{self.above} clearly above, {self.below} clearly below, {self.neither} neither"
 
 
-def tally(differences: Sequence[Spread | None]) -> Tally:
-    known = [one for one in differences if one is not None and one.std is not None]
-    above = sum(one.mean > CLEAR * (one.std or 0.0) for one in known)
-    below = sum(one.mean < -CLEAR * (one.std or 0.0) for one in known)
-    return Tally(above, below, len(known) - above - below)
+def tally(differences: Sequence[Interval | None]) -> Tally:
+    known = [one for one in differences if one is not None]
+    above, below = sum(one.low > 0 for one in known), sum(one.high < 0 for one in known)
+    return Tally(above, below, len(known) - above - below, len(differences) - len(known))
 
 
-def claim_sections(evidence: Evidence, protocol: str) -> list[Section]:
-    disassortative = [one for one in evidence.beside if one.dataset in (*FIRST, *SECOND, *FILTERED)]
-    assortative = [one for one in evidence.beside if one.dataset in ASSORTATIVE]
+def claim_sections(findings: Findings, protocol: str) -> list[Section]:
+    disassortative = [one for one in findings.beside if one.dataset in (*FIRST, *SECOND, *FILTERED)]
+    assortative = [one for one in findings.beside if one.dataset in ASSORTATIVE]
     answers = [
-        _features_alone_win(evidence),
-        _neighbours_win(evidence),
+        _features_alone_win(findings),
+        _neighbours_win(findings),
         _helps("The non-local step improves on its local part on disassortative graphs", disassortative, "local"),
-        _helps("It costs nothing on assortative graphs", assortative, "local", harmless=True),
+        _helps("It costs nothing on assortative graphs (not clearly below)", assortative, "local", harmless=True),
         _helps("Gain by seeing other nodes at all (not claimed in this form)", disassortative, "kernel 1"),
         _helps("Gain by the learned order over any order (implied by sorting)", disassortative, "random order"),
-        _order_learns(evidence),
+        _order_learns(findings),
     ]
     caption = (
-        f"From the cells measured so far, protocol {protocol}. Clearly: more than {CLEAR} standard errors from zero, "
-        "paired over splits and seeds. Many differences are looked at, so one in twenty may look clear by chance."
+        f"From the cells measured so far, protocol {protocol}. Clearly: the 95 % t-interval of the paired differences "
+        "excludes zero. Many differences are looked at, and splits overlap: more than one in twenty may look clear by "
+        "chance."
     )
     return [Section("What held and what did not", answers, caption, text_columns=3)]
 
@@ -64,48 +66,44 @@ def _answer(claim: str, seen: str, held: str) -> dict[str, str]:
     return {"claim": claim, "what we see": seen, "held here": held}
 
 
-def _features_alone_win(evidence: Evidence) -> dict[str, str]:
+def _features_alone_win(findings: Findings) -> dict[str, str]:
     claim = "First category: by validation MLP is ahead of GCN and GAT (" + ", ".join(FIRST) + ")"
-    return _by_validation(evidence, claim, FIRST, local_wins=False)
+    return _by_validation(findings, claim, FIRST, neighbours_help=False)
 
 
-def _neighbours_win(evidence: Evidence) -> dict[str, str]:
+def _neighbours_win(findings: Findings) -> dict[str, str]:
     claim = "Second category: by validation GCN or GAT is ahead of MLP (" + ", ".join(SECOND) + ")"
-    return _by_validation(evidence, claim, SECOND, local_wins=True)
+    return _by_validation(findings, claim, SECOND, neighbours_help=True)
 
 
-def _by_validation(evidence: Evidence, claim: str, datasets: Sequence[str], local_wins: bool) -> dict[str, str]:
+def _by_validation(findings: Findings, claim: str, datasets: Sequence[str], neighbours_help: bool) -> dict[str, str]:
     seen, agree = [], []
     for dataset in datasets:
-        mlp = evidence.validation.get(("mlp", dataset))
-        others = [value for system in ("gcn", "gat") if (value := evidence.validation.get((system, dataset)))]
-        if mlp is None or not others:
-            continue
-        agree.append((max(others) > mlp) == local_wins)
-        seen.append(f"{dataset}: MLP {mlp:.1f}, best GNN {max(others):.1f}")
-    if not agree:
-        return _answer(claim, OPEN, OPEN)
-    return _answer(claim, "; ".join(seen), _word(sum(agree), len(agree)))
+        known = {system: value for system in LOCAL if (value := findings.validation.get((system, dataset)))}
+        graph_models = [value for system, value in known.items() if system != "mlp"]
+        if "mlp" in known and graph_models:
+            best = max(graph_models)
+            agree.append(best > known["mlp"] if neighbours_help else best < known["mlp"])
+            seen.append(f"{dataset}: " + ", ".join(f"{system} {value:.1f}" for system, value in known.items()))
+    return _answer(claim, "; ".join(seen) or OPEN, _in_how_many(sum(agree), len(agree), len(datasets) - len(agree)))
 
 
 def _helps(claim: str, beside: Sequence[Beside], other: str, harmless: bool = False) -> dict[str, str]:
-    counted = tally([one.difference(other) for one in beside])
-    if not sum(counted):
-        return _answer(claim, OPEN, OPEN)
+    intervals = [(one, one.interval(other)) for one in beside]
+    counted = tally([interval for _, interval in intervals])
     clear = [
-        f"{one.system} on {one.dataset} {difference.mean:+.1f} ({difference.std:.1f})"
-        for one in beside
-        if (difference := one.difference(other)) and difference.std and abs(difference.mean) > CLEAR * difference.std
+        f"{one.system} on {one.dataset} {interval}"
+        for one, interval in intervals
+        if interval and interval.excludes_zero
     ]
     seen = f"minus {other}: {counted}" + (f" ({'; '.join(clear)})" if clear else "")
-    if harmless:
-        return _answer(claim, seen, _word(sum(counted) - counted.below, sum(counted)))
-    return _answer(claim, seen, _word(counted.above, sum(counted)))
+    agreeing = counted.known - counted.below if harmless else counted.above
+    return _answer(claim, seen if counted.known else OPEN, _in_how_many(agreeing, counted.known, counted.open))
 
 
-def _order_learns(evidence: Evidence) -> dict[str, str]:
+def _order_learns(findings: Findings) -> dict[str, str]:
     claim = "Homophily of the re-connected graph exceeds that of the graph"
-    levels = [one.main.result["homophily"] for one in evidence.beside if one.main.result]
+    levels = [one.main.result["homophily"] for one in findings.beside if one.main.result]
     if not levels:
         return _answer(claim, OPEN, OPEN)
     above_graph, above_chance, above_start = (
@@ -120,17 +118,15 @@ def _order_learns(evidence: Evidence) -> dict[str, str]:
         f"of {len(levels)} cells {above_graph} above H(G), {above_chance} above chance, {above_start} above the "
         "untrained model"
     )
-    return _answer(claim, seen, _word(above_graph, len(levels)))
+    return _answer(claim, seen, _in_how_many(above_graph, len(levels), len(findings.beside) - len(levels)))
 
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _word(agreeing: int, total: int) -> str:
-    if agreeing == total:
-        return "yes"
-    return "no" if not agreeing else f"in {agreeing} of {total}"
-
-
-__all__ = ["Evidence", "Rows", "Tally", "claim_sections", "tally"]
+def _in_how_many(agreeing: int, known: int, still_open: int) -> str:
+    if not known:
+        return OPEN
+    seen = f"in {agreeing} of {known}" if agreeing else f"in none of {known}"
+    return seen + (f", {still_open} open" if still_open else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
@@ -94,6 +95,12 @@ def paired_difference(one: list[float | None], other: list[float | None]) -> Spr
     if len(differences) < 2:
         return None
     return Spread(fmean(differences), stdev(differences) / len(differences) ** 0.5)
+
+
+def paired_mean(one: Sequence[float | None], other: Sequence[float | None]) -> float | None:
+    """The mean difference, of those trainings that failed in neither."""
+    differences = [a - b for a, b in zip(one, other, strict=True) if a is not None and b is not None]
+    return fmean(differences) if differences else None
 
 
 def selection_words(rule: str, metric: str) -> str:

@@ -43,8 +43,11 @@ class Diagnosis:
 
     def verdict_section(self) -> Section:
         """Words alone."""
-        text = f"{self.verdict.words}\n{self.verdict.confidence}\nNext: {self.next_step}"
-        caption = "Validation figures decide, and the labels of training and validation nodes: no test label does."
+        text = f"{self.verdict.words}\n\n{self.verdict.confidence}\n\nNext: {self.next_step}"
+        caption = (
+            "Validation figures decide, and the labels of training and validation nodes: no label of a split's own "
+            "test nodes enters its figure, but splits overlap."
+        )
         return Section(f"Verdict: {self.verdict.title}", [], caption, text)
 
     def to_dict(self) -> dict[str, Any]:

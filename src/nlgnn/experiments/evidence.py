@@ -68,9 +68,10 @@ class Evidence:
     def sections(self) -> list[Section]:
         how = (
             f"Best validation {self.metric} over the epochs of a run, which is optimistic, about alike for all: "
-            f"mean ± sample standard deviation over {self.runs} runs on {self.splits} split{'s' * (self.splits > 1)} of protocol "
-            f"{self.protocol}. "
-            "Differences are paired over splits and seeds, with 95 % t-intervals."
+            f"mean ± sample standard deviation over {self.runs} runs on {self.splits} "
+            f"split{'s' * (self.splits > 1)} of protocol {self.protocol}. "
+            "Differences are paired over splits and seeds, with 95 % t-intervals, which are rather too narrow: the "
+            "better of gcn and gat is picked by the same figures, and looked at up to six times."
         )
         sections = [Section("Do neighbours help?", self._rows("model", self.validation, "mlp"), how)]
         if self.by_direction:

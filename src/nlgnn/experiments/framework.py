@@ -8,7 +8,7 @@ with one thing changed, so it has no search of its own; nor has the same cell wi
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
@@ -19,8 +19,7 @@ from torch import nn
 
 from nlgnn.analysis import kernel_sizes, order_before_and_after, reconnected_homophily
 from nlgnn.datasets import describe
-from nlgnn.errors import NlgnnError
-from nlgnn.experiments.cells import Settings, run_cell
+from nlgnn.experiments.cells import InWorkElsewhereError, Settings, run_cell
 from nlgnn.experiments.compare import CONTROLS
 from nlgnn.experiments.searched import SPLITS, Schedule, SearchedCell
 from nlgnn.experiments.systems import candidates
@@ -35,7 +34,13 @@ SAMPLED, SEEDS = 24, 3
 NON_LOCAL, LOCAL = ("nlmlp", "nlgcn", "nlgat"), ("mlp", "gcn", "gat")
 # By size, but for Actor and those after it small enough for several seeds a split.
 LARGE_DATASETS = ("actor", "squirrel", "pubmed")
-HUGE_DATASETS = ("ogbn-arxiv", "snap-patents")  # five runs, on their own splits only
+# Elsewhere there are ten splits, three of them for the search.
+SHORTENED: Mapping[str, Mapping[str, int]] = {
+    "pubmed": {"search_splits": 1},
+    "ogbn-arxiv": {"splits": 5},
+    "snap-patents": {"splits": 5},
+}
+HUGE_DATASETS = ("ogbn-arxiv", "snap-patents")  # on their own splits only
 DATASETS = (
     *("texas", "wisconsin", "cornell", "cornell-pre2022"),
     *("chameleon-filtered", "chameleon", "cora", "citeseer", "squirrel-filtered"),
@@ -84,10 +89,7 @@ class FrameworkCell(SearchedCell):
             return super()._choose(graph, splits, unfinished, progress)
         main = run_cell(self.main, unfinished.parent.parent, progress)
         if main is None:
-            raise NlgnnError(
-                f"{self.name} takes the settings of {self.main.name}, which another process measures.",
-                "Give the same command again when it is there.",
-            )
+            raise InWorkElsewhereError(f"{self.name} takes the settings of {self.main.name}.")
         return [], {**main["options"], **self.changes}
 
     def _also(self, graph: Graph, factory: partial[nn.Module], recipe: Recipe, runs: list[Run]) -> dict[str, Any]:
@@ -128,7 +130,7 @@ def fixed_protocol(dataset: str) -> str:
 
 
 def framework_cell(dataset: str, system: str, protocol: str, control: str = "", again: int = 0) -> FrameworkCell:
-    schedule = Schedule({}, splits=5) if dataset in HUGE_DATASETS else Schedule({})
+    schedule = Schedule({}, **SHORTENED.get(dataset, {}))
     return FrameworkCell(
         dataset, system, sampled_candidates(system, dataset), schedule, protocol, control=control, again=again
     )

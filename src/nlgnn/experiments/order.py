@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from nlgnn.experiments.compare import spread, with_controls
+from nlgnn.experiments.compare import paired_mean, spread, with_controls
 from nlgnn.experiments.evidence import DROPOUT, HEAD_WIDTH, HIDDEN, SHORT, Figures
 from nlgnn.experiments.interval import Interval, paired_interval
 from nlgnn.experiments.section import Section
@@ -21,7 +21,7 @@ PRESET = "robust"
 
 @dataclass(frozen=True)
 class OrderEvidence:
-    """Best validation figures in percent, a mean over seeds for each run of a split; those of `model` come first.
+    """Best validation figures in percent: for each run of a split, one a seed; those of `model` come first.
 
     Where a protocol has fewer splits than there are runs, splits come again, with other seeds.
     """
@@ -31,13 +31,15 @@ class OrderEvidence:
     splits: int
     seeds: int
     metric: str
-    validation: dict[str, Figures]
+    validation: dict[str, tuple[Figures, ...]]
 
     @property
     def differences(self) -> dict[str, Interval | None]:
-        """The model minus each of its controls."""
-        own, *others = self.validation
-        return {other: paired_interval(self.validation[own], self.validation[other]) for other in others}
+        """The model minus each of its controls, over the seeds that failed in neither."""
+        own, *others = self.validation.values()
+        means = [[paired_mean(*figures) for figures in zip(own, other, strict=True)] for other in others]
+        intervals = [paired_interval(of_other, [0.0] * len(of_other)) for of_other in means]
+        return dict(zip(list(self.validation)[1:], intervals, strict=True))
 
     @property
     def words(self) -> str:
@@ -61,7 +63,7 @@ class OrderEvidence:
         rows = [
             {
                 "model": label,
-                f"validation {self.metric} %": str(spread([one for one in figures if one is not None]) or "–"),
+                f"validation {self.metric} %": str(spread(_means(figures)) or "–"),
                 f"{self.model} minus it (se)": _difference(self.differences.get(label)),
                 "95 % interval": _interval(self.differences.get(label)),
             }
@@ -71,8 +73,8 @@ class OrderEvidence:
         caption = (
             f"Best validation {self.metric} over the epochs of a run, preset {PRESET}, short trainings: {runs} runs on "
             f"{self.splits} splits of protocol {self.protocol}, each the mean of {self.seeds} "
-            f"seed{'s' * (self.seeds > 1)}. Differences are paired over runs. Splits overlap, so that intervals are "
-            "rather too narrow."
+            f"seed{'s' * (self.seeds > 1)}. Differences are paired over runs and seeds. Splits overlap, so that "
+            "intervals are rather too narrow."
         )
         return Section("Does the order matter?", rows, caption, self.words)
 
@@ -93,14 +95,14 @@ def compare_orders(graph: Graph, model: str, splits: Sequence[Split], metric: st
     validation = {}
     for number, variant in enumerate(variants):
         of_variant = runs[number * seeds : (number + 1) * seeds]
-        by_split = zip(*([run.val.get(metric) for run in of_seed] for of_seed in of_variant), strict=True)
-        validation[variant.label] = tuple(_mean(figures) for figures in by_split)
+        by_seed = ([run.val.get(metric) for run in of_seed] for of_seed in of_variant)
+        validation[variant.label] = tuple(zip(*by_seed, strict=True))
     return OrderEvidence(model, splits[0].protocol, len(set(splits)), seeds, metric, validation)
 
 
-def _mean(figures: Figures) -> float | None:
-    good = [figure for figure in figures if figure is not None]
-    return fmean(good) if good else None
+def _means(by_run: Sequence[Figures]) -> list[float]:
+    good = [[figure for figure in figures if figure is not None] for figures in by_run]
+    return [fmean(figures) for figures in good if figures]
 
 
 def _difference(interval: Interval | None) -> str:

@@ -37,7 +37,8 @@ from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import Run, write_whole
 from nlgnn.training.systems import configure, get_system
 
-PROTOCOL, SPLITS = "geom-gcn", 10
+PROTOCOL: str = "geom-gcn"
+SPLITS: int = 10
 SEARCH_SPLITS, SEARCH_EPOCHS = 3, 300  # candidates are trained on the first splits, for so many epochs at most
 
 

@@ -8,7 +8,7 @@ Rows = list[dict[str, str]]
 
 
 class Section(NamedTuple):
-    """A table, whose first columns are text, and words about it. Without rows it is words alone."""
+    """A table, whose first columns are text, and words about it, in paragraphs. Without rows it is words alone."""
 
     title: str
     rows: Rows

@@ -34,6 +34,8 @@ def _caption(tuned: Tuned) -> str:
     rows, recipe = tuned.rows, tuned.recipe
     dropped, failed = sum(row.dropped for row in rows), [row for row in rows if row.failure]
     over = f"the first {tuned.splits} splits" if tuned.splits > 1 else "the first split"
+    if tuned.runs > tuned.splits:
+        over = f"{tuned.runs} runs on {over}"
     words = (
         f"{_shown_of(rows)} of a grid of {tuned.space.size}; mean ± sample standard deviation over {over}, "
         f"protocol {tuned.protocol}, preset {tuned.preset}, at most {recipe.epochs} epochs; figures of "

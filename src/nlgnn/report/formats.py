@@ -101,7 +101,7 @@ def html_page(title: str, sections: Sequence[Section]) -> str:
         parts += [f"<h2>{escape(section.title)}</h2>\n"] if section.title else []
         parts += [_html_table(section)] if section.rows else []
         parts += [f'<p class="caption">{escape(section.caption)}</p>\n'] if section.caption else []
-        parts += [f"<p>{escape(section.text)}</p>\n"] if section.text else []
+        parts += [f"<p>{escape(text)}</p>\n" for text in section.text.split("\n\n") if text]
     return "".join(parts)
 
 

@@ -38,6 +38,10 @@ Setting = tuple[Callable[[], nn.Module], Recipe]
 Watch = Callable[[Sequence[Replica]], None]
 
 
+class EveryRunFailedError(NlgnnError):
+    """No run of a training has figures."""
+
+
 def fit(
     factory: str | Callable[[], nn.Module],
     graph: Graph,
@@ -67,7 +71,8 @@ def fit(
         raise OptionError("fit needs what makes a model, not a model.", "Give a function: lambda: MyModel(...).")
     runs = _fit([(factory, recipe or Recipe())], graph, splits, folder, progress)[0]
     if all(run.failure for run in runs):
-        raise NlgnnError(f"every run failed; {runs[0].failure}.", "Try a lower learning rate, or look at the features.")
+        how = "Try a lower learning rate, or look at the features."
+        raise EveryRunFailedError(f"every run failed; {runs[0].failure}.", how)
     return runs
 
 

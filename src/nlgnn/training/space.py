@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nlgnn.errors import OptionError
 from nlgnn.training.options import model_options
 from nlgnn.training.recipe import EXECUTION, Recipe
-from nlgnn.training.systems import get_system
+from nlgnn.training.systems import get_system, resolve
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -71,7 +71,7 @@ def read_space(model: str, options: Values) -> Space:
         if len(values) > 1 and name in NOT_SEARCHED:
             raise OptionError(f"{name} cannot be searched over: it has {len(values)} values.", "Give one value.")
     usual = {name: _values(model, name, values) for name, values in system.search_space.items()}
-    together = {**usual, **given}
+    together = {**usual, **dict(sorted(given.items()))}  # in whatever order they were given: keys and samples follow it
     return Space(
         {name: values for name, values in together.items() if len(values) > 1},
         {name: values[0] for name, values in together.items() if len(values) == 1},
@@ -90,7 +90,19 @@ def _values(model: str, name: str, given: Any) -> tuple[Any, ...]:
         values = [of_model[name].check(value) for value in values]
     elif name in Recipe.model_fields:
         values = [getattr(Recipe(**{name: value}), name) for value in values]
-    return tuple(dict.fromkeys(values))  # of an option that the system does not have, as they are: `resolve` speaks
+    try:  # of an option that the system does not have, as they are: `resolve` speaks
+        return tuple(dict.fromkeys(values))
+    except TypeError:
+        raise OptionError(
+            f"{name}={given!r} is neither a value nor a list of values.", "Give numbers or text."
+        ) from None
+
+
+def check_space(model: str, graph_name: str, preset: str | None, options: Values) -> None:
+    """Raise an `OptionError` for any value that the system does not take, before a graph is read."""
+    space = read_space(model, options)
+    for setting in space.each_value():
+        resolve(model, graph_name, preset, {**space.fixed, **setting})
 
 
 def setting_words(setting: Values) -> str:

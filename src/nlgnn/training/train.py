@@ -24,7 +24,10 @@ from nlgnn.training.systems import configure, default_preset, get_system, load
 
 @dataclass(frozen=True)
 class Plan:
-    """What to train: all that a training can be repeated from, given the graph."""
+    """What to train: all that a training can be repeated from, given the graph.
+
+    `automatic`: it is the non-local model of an automatic choice, which its local part is to be trained beside.
+    """
 
     graph: str
     model: str
@@ -32,6 +35,7 @@ class Plan:
     runs: int | None = None
     preset: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    automatic: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,9 @@ def train(plan: Plan, graph: Graph, path: Path, progress: bool = True) -> Traine
 
 
 def read_plan(folder: RunFolder) -> Plan:
-    return Plan(*(_setting(folder, name) for name in ("graph", "model", "protocol", "runs", "preset", "options")))
+    names = ("graph", "model", "protocol", "runs", "preset", "options")
+    recorded = {name: _setting(folder, name) for name in names}
+    return Plan(**recorded, automatic=folder.config.get("automatic", False))  # older folders do not say
 
 
 def _setting(folder: RunFolder, name: str) -> Any:

@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.space import Space
+from nlgnn.training.space import Space, Values
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -39,12 +39,16 @@ class Tried:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search found. `rows` has every setting once, best first: those trained to their end come first."""
+    """What a search found. `rows` has every setting once, best first: those trained to their end come first.
+
+    Each was trained in so many runs; where a protocol has fewer splits than that, splits come again, with other seeds.
+    """
 
     graph: str
     model: str
     protocol: str
     splits: int
+    runs: int
     preset: str
     recipe: Recipe
     space: Space
@@ -66,15 +70,25 @@ class Tuned:
     @property
     def command(self) -> str:
         """Trains the best setting on all splits, with its whole schedule, and shows test figures."""
-        words = ["nlgnn", "train", self.graph, "--model", self.model, "--splits", self.protocol]
-        words += ["--preset", self.preset]
-        for name, value in self.options.items():
-            flag = name.replace("_", "-")
-            if isinstance(value, bool):
-                words.append(f"--{flag}" if value else f"--no-{flag}")
-            elif value is not None:
-                words += [f"--{flag}", str(value)]
-        return shlex.join(words)
+        return training_command(self.graph, self.model, self.protocol, self.preset, self.options)
+
+
+def training_command(graph: str, model: str, protocol: str, preset: str, options: Values) -> str:
+    """A command for a graph of the catalogue, else a line of Python."""
+    from nlgnn.datasets.catalog import CATALOG
+
+    if graph not in CATALOG:
+        given = "".join(f", {name}={value!r}" for name, value in options.items())
+        configured = f'nlgnn.configure("{model}", graph, "{preset}"{given})'
+        return f'factory, recipe = {configured}; runs = nlgnn.fit(factory, graph, "{protocol}", recipe)'
+    words = ["nlgnn", "train", graph, "--model", model, "--splits", protocol, "--preset", preset]
+    for name, value in options.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        elif value is not None:
+            words += [f"--{flag}", str(value)]
+    return shlex.join(words)
 
 
 def is_dropped(trial: FrozenTrial) -> bool:
