@@ -261,7 +261,7 @@ def test_seeds_are_compared_where_they_failed_in_neither() -> None:
         ("actor", "first"),
         ("chameleon", "second"),
         ("cora", "assortative"),
-        # The others of the paper's nine came out as it has them too, but take minutes: docs/diagnose.md.
+        # The others of the paper's nine came out as it has them too, but take minutes: nlgnn reproduce verdicts.
     ],
 )
 def test_categories_of_the_paper(name: str, category: str, data_root: Path) -> None:

@@ -8,13 +8,12 @@ from training_samples import easy_graph
 
 from nlgnn.training import search, storage
 
-# Short, so that a test need not wait long for what a killed one had.
-storage.HEARTBEAT_SECONDS, storage.GRACE_SECONDS = 1, 4
-search.SECONDS_BETWEEN_LOOKS, search.BATCH = 0.3, 2
-
 SPACE = {"hidden": [2, 3, 4], "lr": [0.01, 0.03, 0.05, 0.1], "dropout": 0.5, "weight_decay": 0, "kernel_size": 3}
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # only in a process of its own: what follows would change other tests
+    # Short, so that a test need not wait long for what a killed one had.
+    storage.HEARTBEAT_SECONDS, storage.GRACE_SECONDS = 1, 4
+    search.SECONDS_BETWEEN_LOOKS, search.BATCH = 0.3, 2
     place, name = sys.argv[1:]
     where = {"storage": place, "study": name} if place.startswith("postgresql") else {"study": place}
     search.tune(

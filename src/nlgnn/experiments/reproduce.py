@@ -15,11 +15,13 @@ from nlgnn.experiments.sequences import SEQUENCE_TABLE
 from nlgnn.experiments.systems import system_cells
 from nlgnn.experiments.systems_page import system_sections
 from nlgnn.experiments.tables import ResultTable
+from nlgnn.experiments.verdicts import VERDICT_TABLE
 
 TABLES: dict[str, ResultTable] = {
     "results": RESULTS,
     "datasets": DATASETS_TABLE,
     "categories": CATEGORIES,
+    "verdicts": VERDICT_TABLE,
     "first-category": FIRST_CATEGORY,
     "second-category": SECOND_CATEGORY,
     "all": ALL_RESULTS,
