@@ -140,9 +140,10 @@ def test_parts_give_the_same_training() -> None:
 
 
 MEASURE = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
 from nlgnn.datasets.synthetic import patents_like_graph
+from nlgnn.experiments.bench.machine import peak_memory
 from nlgnn.graph.splits import make_splits
 from nlgnn.training import memory
 from nlgnn.training.fit import fit
@@ -160,7 +161,7 @@ def estimating(job, graph):
 
 sys.modules["nlgnn.training.fit"].memory_plan = estimating
 fit(factory, graph, make_splits(graph, "random-60", 1), recipe, progress=False)
-print(json.dumps([estimate, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
+print(json.dumps([estimate, peak_memory()]))
 """
 
 
