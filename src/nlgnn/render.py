@@ -187,7 +187,7 @@ def result_table(trained: list[tuple[str, Trained]]) -> RenderableType:
         if result is not trained[0][1]:
             figures = [[run.test.get(metric) for run in runs] for runs in (trained[0][1].runs, result.runs)]
             paired = paired_difference(*figures)
-            difference = f"{paired.mean:+.1f} ({paired.std:.1f})" if paired else ""
+            difference = paired.signed if paired else ""
         cells = [label, str(line.val), str(line.test or "–")]
         times = [f"{line.epochs:.0f}", f"{line.ms_per_epoch:.1f}"]
         rows.append([*cells, *([difference] if len(trained) > 1 else []), *times])

@@ -14,8 +14,25 @@ import typer
 from nlgnn.errors import NlgnnError, OptionError, nearest
 from nlgnn.training.options import all_model_options
 from nlgnn.training.recipe import Recipe
+from nlgnn.training.systems import PRESETS
 
 EXAMPLES = {str: 'a text in quotes, such as "texas"', int: "a whole number, such as 10", bool: "true or false"}
+
+
+GraphName = Annotated[str | None, typer.Argument(help="A named graph: see `nlgnn datasets`.", show_default=False)]
+SplitsName = Annotated[
+    str | None, typer.Option(help="random-60, random-10, or a protocol of the graph.", show_default="the graph's own")
+]
+PresetName = Annotated[
+    str | None,
+    typer.Option(
+        help=f"{', '.join(PRESETS)}.",
+        show_default="released where settings are published, paper on other named graphs, else robust",
+    ),
+]
+ConfigFile = Annotated[
+    Path | None, typer.Option(help="A TOML file with any of these options; flags win over it.", show_default=False)
+]
 
 
 def with_option_flags(function: Callable[..., None], lists: bool = False) -> Callable[..., None]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from nlgnn.commands.auto import AUTO, beside, diagnosed_model, settle
-from nlgnn.commands.flags import read_config, with_option_flags
+from nlgnn.commands.flags import ConfigFile, GraphName, PresetName, SplitsName, read_config, with_option_flags
 from nlgnn.commands.terminal import AllowUnverified, console, errors
 from nlgnn.datasets import describe, load_graph
 from nlgnn.errors import OptionError
@@ -21,7 +21,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.render import result_table
 from nlgnn.training.fit import EveryRunFailedError
 from nlgnn.training.run import RunFolder
-from nlgnn.training.systems import PRESETS, configure, get_system, resolve
+from nlgnn.training.systems import configure, get_system, resolve
 from nlgnn.training.train import Plan, Trained, read_plan, resume, train
 
 # What a TOML file may set beside the options of models and recipes.
@@ -29,29 +29,18 @@ PLAN_KEYS = {"graph": str, "model": str, "splits": str, "runs": int, "preset": s
 
 
 def train_graph(
-    graph: Annotated[
-        str | None, typer.Argument(help="A named graph: see `nlgnn datasets`.", show_default=False)
-    ] = None,
+    graph: GraphName = None,
     model: Annotated[
         str | None,
         typer.Option(
             help="See `nlgnn models`; auto diagnoses the graph and chooses by validation.", show_default="nlgcn"
         ),
     ] = None,
-    splits: Annotated[
-        str | None,
-        typer.Option(help="random-60, random-10, or a protocol of the graph.", show_default="the graph's own"),
-    ] = None,
+    splits: SplitsName = None,
     runs: Annotated[
         int | None, typer.Option(help="Training runs, one a split.", show_default="10, or all fixed splits")
     ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{', '.join(PRESETS)}.",
-            show_default="released where settings are published, paper on other named graphs, else robust",
-        ),
-    ] = None,
+    preset: PresetName = None,
     controls: Annotated[
         bool | None, typer.Option("--controls", help="Also train the local part, kernel 1 and a random order.")
     ] = None,
@@ -61,9 +50,7 @@ def train_graph(
     resume: Annotated[
         Path | None, typer.Option(help="Go on with an interrupted run folder.", show_default=False)
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="A TOML file with any of these options; flags win over it.", show_default=False)
-    ] = None,
+    config: ConfigFile = None,
     allow_unverified: AllowUnverified = False,
     **options: Any,
 ) -> None:

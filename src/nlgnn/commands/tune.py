@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from nlgnn.commands.auto import AUTO, diagnosed_model
-from nlgnn.commands.flags import read_config, with_option_flags
+from nlgnn.commands.flags import ConfigFile, GraphName, PresetName, SplitsName, read_config, with_option_flags
 from nlgnn.commands.terminal import AllowUnverified, console, errors
 from nlgnn.datasets import describe, load_graph
 from nlgnn.errors import OptionError
@@ -20,7 +19,6 @@ from nlgnn.experiments.tuning import tuned_sections
 from nlgnn.render import sections_page
 from nlgnn.training.search import check_numbers, tune
 from nlgnn.training.space import check_space
-from nlgnn.training.systems import PRESETS
 from nlgnn.training.tuned import Tuned
 
 # What a TOML file may set beside the options of models and recipes.
@@ -41,9 +39,7 @@ GATE_AFTER_A_SEARCH = "Both have the best setting of the search, which was chose
 
 
 def tune_graph(
-    graph: Annotated[
-        str | None, typer.Argument(help="A named graph: see `nlgnn datasets`.", show_default=False)
-    ] = None,
+    graph: GraphName = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -53,10 +49,7 @@ def tune_graph(
     settings: Annotated[
         str | None, typer.Option(help="How many of the grid are tried, drawn at random, or all.", show_default="24")
     ] = None,
-    splits: Annotated[
-        str | None,
-        typer.Option(help="random-60, random-10, or a protocol of the graph.", show_default="the graph's own"),
-    ] = None,
+    splits: SplitsName = None,
     search_splits: Annotated[
         int | None, typer.Option(help="Splits that each setting is trained on.", show_default="3")
     ] = None,
@@ -67,13 +60,7 @@ def tune_graph(
         bool | None,
         typer.Option(help="Drop settings on the way that are behind half of the others.", show_default="halving"),
     ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{', '.join(PRESETS)}.",
-            show_default="released where settings are published, paper on other named graphs, else robust",
-        ),
-    ] = None,
+    preset: PresetName = None,
     study: Annotated[
         str | None,
         typer.Option(
@@ -85,9 +72,7 @@ def tune_graph(
         str | None,
         typer.Option(help="A PostgreSQL database that many machines share: postgresql://...", show_default=False),
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="A TOML file with any of these options; flags win over it.", show_default=False)
-    ] = None,
+    config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: every setting.")] = False,
     allow_unverified: AllowUnverified = False,
     **options: Any,

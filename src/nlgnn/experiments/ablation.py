@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 from nlgnn.experiments.cells import PRESET, Settings, read_cells
 from nlgnn.experiments.compare import Spread, paired_difference
-from nlgnn.experiments.framework import FrameworkCell, framework_cell, protocol_for
+from nlgnn.experiments.framework import PROTOCOLS, FrameworkCell, framework_cell, protocol_for
 from nlgnn.experiments.measured import NOTHING, OPEN, Measured
 from nlgnn.experiments.paper import printed_accuracy
 from nlgnn.experiments.searched import SPLITS
@@ -23,7 +23,6 @@ from nlgnn.training.systems import PUBLISHED
 
 DATASETS = ("texas", "wisconsin", "chameleon")
 OLD_CORNELL, CORNELL = "cornell-pre2022", "cornell"
-PROTOCOLS = ("random-60", "geom-gcn")
 CLEAR = 2  # standard errors
 
 
@@ -91,7 +90,6 @@ def ablation_cells(protocol: str) -> list[FrameworkCell]:
             (condition.options,),
             protocol=protocol_for(dataset, protocol),
             condition=condition.name,
-            why=QUESTIONS[condition.question],
             preset=condition.preset,
             question=condition.question,
         )
@@ -231,7 +229,7 @@ def _unpaired(one: Measured, other: Measured) -> Spread | None:
 def _difference_text(difference: Spread | None, one: Measured, other: Measured) -> str:
     if difference is None:
         return OPEN if one.result is None or other.result is None else NOTHING
-    return f"{difference.mean:+.1f} ({difference.std:.1f})"
+    return difference.signed
 
 
 def _agreement(measured: Measured) -> str:

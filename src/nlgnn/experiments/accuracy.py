@@ -77,7 +77,7 @@ def accuracy_sections(
                 ours, theirs = measured.get((system, dataset)), printed(system, dataset)
                 row[dataset] = _text(ours, theirs, validation)
                 row[f"paper, {dataset}"] = str(theirs or NOTHING)
-            if set(row.values()) > {system} and set(row.values()) != {system, NOTHING}:
+            if set(row.values()) - {system, NOTHING}:
                 rows.append(row)
         shown = [measured[system, dataset] for system in systems for dataset in chosen if (system, dataset) in measured]
         caption = _caption(shown, validation) if chosen[-1] == datasets[-1] else _short_caption(shown, validation)

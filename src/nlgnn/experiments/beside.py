@@ -23,13 +23,18 @@ DIFFERENCES = (
 
 
 class Beside(NamedTuple):
-    """A non-local system on a dataset, by a protocol, with what goes with it: each a list by seed, None where open."""
+    """A non-local main cell and, by seed, the test figures of it and of what goes with it; None where open."""
 
-    dataset: str
-    system: str
-    protocol: str
-    tests: Mapping[str, list[list[float | None] | None]]
     main: Measured
+    tests: Mapping[str, list[list[float | None] | None]]
+
+    @property
+    def dataset(self) -> str:
+        return self.main.cell.dataset
+
+    @property
+    def system(self) -> str:
+        return self.main.cell.system
 
     def seeds(self, other: str) -> int:
         return len(self._pairs(other))
@@ -69,15 +74,12 @@ def read_beside(cells: Sequence[FrameworkCell], results: Path) -> list[Beside]:
     found = read_cells(cells, results)
     return [
         Beside(
-            cell.dataset,
-            cell.system,
-            cell.protocol,
+            Measured(cell, found.get(cell.name)),
             {
                 "main": _by_seed(found, results, cell, cell.system),
                 "local": _by_seed(found, results, cell, str(get_system(cell.system).local)),
                 **{control: _by_seed(found, results, cell, cell.system, control) for control in CONTROLS},
             },
-            Measured(cell, found.get(cell.name)),
         )
         for cell in cells
         if cell.system in NON_LOCAL and not cell.changes
@@ -131,7 +133,7 @@ def difference_text(beside: Beside, other: str) -> str:
     if difference is None:
         return OPEN
     seeds = beside.seeds(other)
-    return f"{difference.mean:+.1f} ({difference.std:.1f})" + (f" × {seeds}" if seeds > 1 else "")
+    return difference.signed + (f" × {seeds}" if seeds > 1 else "")
 
 
 def homophily_sections(cells: Sequence[FrameworkCell], results: Path, protocol: str) -> list[Section]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 from nlgnn.experiments.accuracy import ASSORTATIVE, FILTERED, FIRST, SECOND
@@ -107,11 +108,11 @@ def _order_learns(findings: Findings) -> dict[str, str]:
     if not levels:
         return _answer(claim, OPEN, OPEN)
     above_graph, above_chance, above_start = (
-        sum(_mean(level["after"]) > threshold for level, threshold in zip(levels, thresholds, strict=True))
+        sum(fmean(level["after"]) > threshold for level, threshold in zip(levels, thresholds, strict=True))
         for thresholds in (
             [level["graph"] for level in levels],
             [level["chance"] for level in levels],
-            [_mean(level["before"]) for level in levels],
+            [fmean(level["before"]) for level in levels],
         )
     )
     seen = (
@@ -119,10 +120,6 @@ def _order_learns(findings: Findings) -> dict[str, str]:
         "untrained model"
     )
     return _answer(claim, seen, _in_how_many(above_graph, len(levels), len(findings.beside) - len(levels)))
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def _in_how_many(agreeing: int, known: int, still_open: int) -> str:

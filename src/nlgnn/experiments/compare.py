@@ -57,6 +57,11 @@ class Spread(NamedTuple):
     def __str__(self) -> str:
         return f"{self.mean:.1f}" if self.std is None else f"{self.mean:.1f} ± {self.std:.1f}"
 
+    @property
+    def signed(self) -> str:
+        """Of a paired difference, whose `std` is its standard error."""
+        return f"{self.mean:+.1f} ({self.std:.1f})"
+
 
 def spread(values: list[float]) -> Spread | None:
     if not values:

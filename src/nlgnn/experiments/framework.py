@@ -31,6 +31,7 @@ from nlgnn.training.run import Run
 from nlgnn.training.systems import PUBLISHED, get_system
 
 SAMPLED, SEEDS = 24, 3
+PROTOCOLS = ("random-60", "geom-gcn")  # see `protocol_for`
 NON_LOCAL, LOCAL = ("nlmlp", "nlgcn", "nlgat"), ("mlp", "gcn", "gat")
 # By size, but for Actor and those after it small enough for several seeds a split.
 LARGE_DATASETS = ("actor", "squirrel", "pubmed")

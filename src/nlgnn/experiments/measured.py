@@ -74,7 +74,7 @@ class Measured(NamedTuple):
             return OPEN
         same = self.cell.protocol == other.cell.protocol and len(self.tests) == len(other.tests)
         difference = paired_difference(self.tests, other.tests) if same else None
-        return f"{difference.mean:+.1f} ({difference.std:.1f})" if difference else NOTHING
+        return difference.signed if difference else NOTHING
 
     @property
     def figure(self) -> str:

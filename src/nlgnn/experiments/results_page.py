@@ -10,13 +10,11 @@ from nlgnn.experiments.beside import DIFFERENCES, Beside, control_sections, diff
 from nlgnn.experiments.cells import PRESET, read_cells
 from nlgnn.experiments.claims import Findings, claim_sections
 from nlgnn.experiments.compare import CONTROLS
-from nlgnn.experiments.framework import HUGE_DATASETS, LOCAL, NON_LOCAL, FrameworkCell, framework_cells
+from nlgnn.experiments.framework import HUGE_DATASETS, LOCAL, NON_LOCAL, PROTOCOLS, FrameworkCell, framework_cells
 from nlgnn.experiments.measured import NOTHING, OPEN, Measured
 from nlgnn.experiments.paper import Printed, printed_accuracy
 from nlgnn.experiments.section import Rows, Section
 from nlgnn.experiments.tables import ResultTable
-
-PROTOCOLS = ("random-60", "geom-gcn")
 
 
 def best_sections(cells: Sequence[FrameworkCell], results: Path, wanted: str) -> list[Section]:

@@ -6,7 +6,7 @@ Nobody looks at a candidate's test figures.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,8 +31,8 @@ from nlgnn.experiments.cells import (
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.training.execution import limited_threads
-from nlgnn.training.fit import fit, fit_settings
-from nlgnn.training.jobs import RATES
+from nlgnn.training.fit import Setting, fit, fit_settings
+from nlgnn.training.jobs import shape_of_setting
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import Run, write_whole
 from nlgnn.training.systems import configure, get_system
@@ -163,13 +163,15 @@ class SearchedCell(Cell):
                 options = candidate["options"]
                 check_unchanged(kept, candidate["settings"], self._search_settings(options))
                 done[self.candidates.index(options)] = candidate
-        for numbers in self._by_form():
-            waiting = [number for number in numbers if number not in done]
-            if not waiting:
-                continue
-            configured = [self._configure(graph, self.candidates[number]) for number in waiting]
-            settings = [(factory, _for_search(recipe)) for factory, recipe in configured]
-            for number, runs in zip(waiting, fit_settings(settings, graph, splits, progress=progress), strict=True):
+        forms: dict[Hashable, dict[int, Setting]] = {}  # of each what can be trained at once
+        for number, options in enumerate(self.candidates):
+            if number not in done:
+                factory, recipe = self._configure(graph, options)
+                setting = factory, _for_search(recipe)
+                forms.setdefault(shape_of_setting(*setting), {})[number] = setting
+        for settings in forms.values():
+            trained = fit_settings(list(settings.values()), graph, splits, progress=progress)
+            for number, runs in zip(settings, trained, strict=True):
                 failed = any(run.failure for run in runs)
                 done[number] = {
                     "options": dict(self.candidates[number]),
@@ -179,15 +181,6 @@ class SearchedCell(Cell):
                 }
             write_whole(kept, partial(Path.write_text, data=json.dumps(list(done.values()), indent=1)))
         return [{key: done[number][key] for key in ("options", "val", "seconds")} for number in sorted(done)]
-
-    def _by_form(self) -> list[list[int]]:
-        """The numbers of candidates that can be trained at once: their models differ in rates only."""
-        forms: dict[str, list[int]] = {}
-        for number, options in enumerate(self.candidates):
-            settings = self._settings(options)
-            form = {name: settings[name] for name in settings.keys() - RATES - Recipe.model_fields.keys()}
-            forms.setdefault(json.dumps(form, sort_keys=True), []).append(number)
-        return list(forms.values())
 
 
 def _for_search(recipe: Recipe) -> Recipe:

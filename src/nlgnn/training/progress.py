@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -12,14 +13,15 @@ SECONDS_BEFORE_SHOWN = 2.0
 SECONDS_BETWEEN_UPDATES = 0.1
 SECONDS_BETWEEN_LINES = 30.0
 
+AnyBar = TypeVar("AnyBar", bound="ProgressBar")
 
-class TrainingProgress:
-    """Runs finished, epochs of those in progress, validation figures, time left."""
 
-    def __init__(self, runs: int, epochs: int, enabled: bool = True) -> None:
-        self.runs, self.epochs, self.finished = runs, epochs, 0
+class ProgressBar:
+    """What trainings and searches are shown by."""
+
+    def __init__(self, total: int, enabled: bool) -> None:
         self.started = self.updated = time.monotonic()
-        self.enabled, self.console = enabled, Console(stderr=True)
+        self.enabled, self.console = enabled, Console(stderr=True, highlight=False)
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -28,31 +30,49 @@ class TrainingProgress:
             console=self.console,
             transient=True,
         )
-        self.task = self.bar.add_task("", total=runs * epochs)
+        self.task = self.bar.add_task("", total=total)
 
-    def __enter__(self) -> TrainingProgress:
+    def __enter__(self: AnyBar) -> AnyBar:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.bar.live.is_started:
             self.bar.stop()
 
-    def update(self, epochs: Sequence[int], val_loss: float, best_metric: float) -> None:
-        """Where the runs in progress are, and the means of their validation figures."""
+    def is_due(self) -> bool:
+        """Whether it is time to show something again."""
         now = time.monotonic()
         pause = SECONDS_BETWEEN_UPDATES if self.console.is_terminal else SECONDS_BETWEEN_LINES
         if not self.enabled or now - self.updated < pause:
-            return
+            return False
         self.updated = now
+        return True
+
+    def show(self, completed: int, description: str, line: str) -> None:
+        """The bar with its description, or in a log the line."""
+        if not self.console.is_terminal:
+            self.console.print(line, soft_wrap=True, markup=False)
+            return
+        if self.updated - self.started > SECONDS_BEFORE_SHOWN and not self.bar.live.is_started:
+            self.bar.start()
+        self.bar.update(self.task, completed=completed, description=description)
+
+
+class TrainingProgress(ProgressBar):
+    """Runs finished, epochs of those in progress, validation figures, time left."""
+
+    def __init__(self, runs: int, epochs: int, enabled: bool = True) -> None:
+        super().__init__(runs * epochs, enabled)
+        self.runs, self.epochs, self.finished = runs, epochs, 0
+
+    def update(self, epochs: Sequence[int], val_loss: float, best_metric: float) -> None:
+        """Where the runs in progress are, and the means of their validation figures."""
+        if not self.is_due():
+            return
         first, last = self.finished + 1, self.finished + len(epochs)
         which = f"run {first}" if first == last else f"runs {first} to {last}"
         description = f"{which} of {self.runs}, validation: loss {val_loss:.3f}, best {best_metric:.1f} %"
-        if not self.console.is_terminal:
-            self.console.print(f"epoch {max(epochs)} of {description}", highlight=False, soft_wrap=True)
-            return
-        if now - self.started > SECONDS_BEFORE_SHOWN and not self.bar.live.is_started:
-            self.bar.start()
-        self.bar.update(self.task, completed=self.finished * self.epochs + sum(epochs), description=description)
+        self.show(self.finished * self.epochs + sum(epochs), description, f"epoch {max(epochs)} of {description}")
 
     def finish_run(self) -> None:
         """A run that stopped early counts as whole, so that the bar only moves forward."""
