@@ -1,3 +1,4 @@
+from .analysis import explain_node as explain_node
 from .analysis import sorted_sequence as sorted_sequence
 from .datasets import load_graph as load_graph
 from .datasets import planted_order_graph as planted_order_graph

@@ -10,6 +10,8 @@ import typer
 
 from nlgnn import __version__
 from nlgnn.commands.diagnose import diagnose
+from nlgnn.commands.explain import explain
+from nlgnn.commands.report import report
 from nlgnn.commands.reproduce import reproduce
 from nlgnn.commands.terminal import console, errors
 from nlgnn.errors import NlgnnError
@@ -38,6 +40,7 @@ def demo(
     ] = None,
 ) -> None:
     """Train on the graph that ships with the package, beside the controls, and show what came out."""
+    from nlgnn.commands.report import tell_report
     from nlgnn.experiments.demo import run_demo
     from nlgnn.render import demo_page
 
@@ -51,6 +54,7 @@ def demo(
         errors.print(f"\ninterrupted. Go on with a folder in {out}: nlgnn train --resume FOLDER", markup=False)
         raise
     console.print(demo_page(result))
+    tell_report(result.trained[0][1], result.graph, dict(result.trained[1:]))
     if picture is not None:
         save_chart(sequence_chart(result.graph, result.sequences), picture)
         console.print(f"picture: {picture}", soft_wrap=True)
@@ -134,7 +138,7 @@ def build_app(arguments: list[str]) -> typer.Typer:
         app.command("tune")(tune_command())
     else:
         app.command("tune", help="Search over a model's options: nlgnn tune texas --model nlmlp")(lambda: None)
-    for command in (diagnose, demo, datasets, models, reproduce, bench):
+    for command in (diagnose, report, explain, demo, datasets, models, reproduce, bench):
         app.command()(command)
     return app
 

@@ -273,6 +273,7 @@ def test_groups_equal_their_loops(parts: dict) -> None:
         assert row.homophily == pytest.approx(np.mean([shares[v] for v in own]))
         assert row.chance == pytest.approx((len(own) - 1) / max(len(loops.nodes) - 1, 1))
     by_degree = {row.group: row for row in homophily_by_degree(graph)}
+    assert "0" not in by_degree  # who has no neighbours does not agree with them
     for group, low, high in [("1", 1, 1), ("2 to 3", 2, 3), ("4 to 7", 4, 7), ("8 to 15", 8, 15)]:
         own = [v for v in loops.nodes if low <= len(loops.neighbours[v]) <= high]
         assert (group in by_degree) is bool(own)

@@ -17,6 +17,7 @@ from nlgnn.errors import RunFolderError
 from nlgnn.experiments.auto import check_options, gate
 from nlgnn.experiments.compare import Variant
 from nlgnn.experiments.diagnose import diagnose
+from nlgnn.experiments.verdict import Verdict
 from nlgnn.training.run import RunFolder, write_whole
 from nlgnn.training.train import Trained
 
@@ -31,8 +32,8 @@ def diagnosed_model(
     out: str | Path | None,
     allow_unverified: bool,
     where: Console = console,
-) -> str:
-    """The non-local model that goes with a graph, whose local part is to be trained beside it. Tells the verdict."""
+) -> Verdict:
+    """The verdict on a graph, which it also tells: its non-local model is to be trained beside its local part."""
     check_options(dataset.name, preset, options)
     if out is not None:
         RunFolder.refuse_existing(Path(out))  # before the minutes that a diagnosis takes
@@ -42,7 +43,7 @@ def diagnosed_model(
     diagnosis = diagnose(graph, protocol)
     where.print(f"Diagnosis: {diagnosis.verdict.title}. {diagnosis.verdict.words}", soft_wrap=True)
     where.print(f"{diagnosis.verdict.confidence} Protocol {protocol}.", soft_wrap=True)
-    return diagnosis.verdict.non_local
+    return diagnosis.verdict
 
 
 def settle(first: Path, variants: list[Variant], trained: dict[str, Trained]) -> str:

@@ -13,10 +13,11 @@ import typer
 
 from nlgnn.commands.auto import AUTO, beside, diagnosed_model, settle
 from nlgnn.commands.flags import ConfigFile, GraphName, PresetName, SplitsName, read_config, with_option_flags
+from nlgnn.commands.report import tell_report
 from nlgnn.commands.terminal import AllowUnverified, console, errors
 from nlgnn.datasets import describe, load_graph
 from nlgnn.errors import OptionError
-from nlgnn.experiments.compare import Variant, with_controls
+from nlgnn.experiments.compare import Variant, with_references
 from nlgnn.graph.graph import Graph
 from nlgnn.render import result_table
 from nlgnn.training.fit import EveryRunFailedError
@@ -42,7 +43,7 @@ def train_graph(
     ] = None,
     preset: PresetName = None,
     controls: Annotated[
-        bool | None, typer.Option("--controls", help="Also train the local part, kernel 1 and a random order.")
+        bool | None, typer.Option("--controls", help="Also train the local part, kernel 1, a random order and an MLP.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The run folder.", show_default="runs/<time>-<graph>-<model>")
@@ -78,12 +79,11 @@ def train_graph(
         )
     dataset = describe(settings["graph"])
     protocol = settings["splits"] or dataset.default_protocol
-    automatic = (settings["model"] or "").lower() == AUTO
+    automatic, words = (settings["model"] or "").lower() == AUTO, ""
     if automatic:
-        settings["model"] = diagnosed_model(
-            dataset, protocol, settings["preset"], given, settings["out"], allow_unverified
-        )
-    variants = with_controls(settings["model"] or "nlgcn", given)
+        verdict = diagnosed_model(dataset, protocol, settings["preset"], given, settings["out"], allow_unverified)
+        settings["model"], words = verdict.non_local, f"{verdict.title}. {verdict.words}"
+    variants = with_references(settings["model"] or "nlgcn", given)
     if settings["controls"] and len(variants) == 1:
         errors.print(f"{variants[0].system} is a local model: it has no controls.")
     variants = variants if settings["controls"] else variants[: 2 if automatic else 1]
@@ -94,14 +94,16 @@ def train_graph(
         RunFolder.refuse_existing(path)  # all of them, before the first is trained into
     loaded = load_graph(dataset.name, allow_unverified=allow_unverified)
     plans = [
-        Plan(dataset.name, variant.system, protocol, settings["runs"], settings["preset"], variant.options)
+        Plan(
+            dataset.name, variant.system, protocol, settings["runs"], settings["preset"], variant.options, verdict=words
+        )
         for variant in variants
     ]
     plans[0] = replace(plans[0], automatic=automatic)
     for plan in plans:  # once more, now that the classes are known
         configure(plan.model, loaded, plan.preset, **plan.options)
     _train_all(plans, paths, loaded, automatic)
-    if len(plans) == 1 and len(with_controls(plans[0].model, given)) > 1:
+    if len(plans) == 1 and len(with_references(plans[0].model, given)) > 1:
         console.print("Does the order matter? --controls trains the local part, kernel 1 and a random order beside it.")
 
 
@@ -119,7 +121,7 @@ def _resume(path: Path, graph: str | None, model: str | None, changed: list[str]
         raise OptionError(
             f"--{changed[0].replace('_', '-')} cannot change while resuming {path}.", "Train into a new folder instead."
         )
-    variants = with_controls(first.model, first.options)
+    variants = with_references(first.model, first.options)
     automatic = (first.automatic or asked_auto) and len(variants) > 1  # else the gate has taken a local model
     variants = variants if controls else variants[: 2 if automatic else 1]
     plans = [replace(first, model=one.system, options=one.options, automatic=False) for one in variants]
@@ -157,6 +159,9 @@ def _train_all(plans: list[Plan], paths: list[Path], graph: Graph, automatic: bo
     _show(list(trained.items()))
     if automatic:
         console.print(words, soft_wrap=True)
+    main = next(label for label, one in trained.items() if one.folder.path == paths[0])
+    others = {label: one for label, one in trained.items() if label != main}
+    tell_report(trained[main], graph, others)
 
 
 def _show(trained: list[tuple[str, Trained]]) -> None:

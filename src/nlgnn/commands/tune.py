@@ -100,7 +100,8 @@ def tune_graph(
     automatic = name.lower() == AUTO
     if automatic:
         check_options(dataset.name, plan.get("preset"), given, check_space)
-        name = diagnosed_model(dataset, plan["splits"], plan.get("preset"), {}, None, allow_unverified, errors)
+        verdict = diagnosed_model(dataset, plan["splits"], plan.get("preset"), {}, None, allow_unverified, errors)
+        name = verdict.non_local
     check_space(name, dataset.name, plan.get("preset"), given)  # before anything is downloaded
     loaded = load_graph(dataset.name, allow_unverified=allow_unverified)
     if errors.is_terminal:

@@ -40,12 +40,25 @@ def with_controls(system: str, options: dict[str, Any]) -> list[Variant]:
     name, local = get_system(system).name, get_system(system).local
     variants = [Variant(name, options)]
     if local is not None:
-        known = set(model_options(get_system(local))) | set(Recipe.model_fields)
-        variants.append(Variant(local, {key: value for key, value in options.items() if key in known}))
+        variants.append(_part(local, options))
         if options.get("aggregation") != "attention":  # which has neither kernel nor order
             controls = [Variant(name, {**options, **changed}) for changed in CONTROLS.values()]
             variants += [control for control in controls if control not in variants]
     return variants
+
+
+def with_references(system: str, options: dict[str, Any]) -> list[Variant]:
+    """A system with its controls, and an MLP, which sees no edges, where none of them is one."""
+    variants = with_controls(system, options)
+    if len(variants) > 1 and variants[1].system != "mlp":
+        variants.append(_part("mlp", options))
+    return variants
+
+
+def _part(system: str, options: dict[str, Any]) -> Variant:
+    """A system with those of the options that it knows."""
+    known = set(model_options(get_system(system))) | set(Recipe.model_fields)
+    return Variant(system, {key: value for key, value in options.items() if key in known})
 
 
 class Spread(NamedTuple):

@@ -63,7 +63,7 @@ class OrderEvidence:
         rows = [
             {
                 "model": label,
-                f"validation {self.metric} %": str(spread(_means(figures)) or "–"),
+                f"validation {self.metric} %": str(spread(run_means(figures)) or "–"),
                 f"{self.model} minus it (se)": _difference(self.differences.get(label)),
                 "95 % interval": _interval(self.differences.get(label)),
             }
@@ -100,7 +100,8 @@ def compare_orders(graph: Graph, model: str, splits: Sequence[Split], metric: st
     return OrderEvidence(model, splits[0].protocol, len(set(splits)), seeds, metric, validation)
 
 
-def _means(by_run: Sequence[Figures]) -> list[float]:
+def run_means(by_run: Sequence[Figures]) -> list[float]:
+    """Of each run the mean over its seeds, of runs that have one."""
     good = [[figure for figure in figures if figure is not None] for figures in by_run]
     return [fmean(figures) for figures in good if figures]
 

@@ -51,12 +51,13 @@ class Portrait:
     by_degree: tuple[Agreement, ...]
     by_class: tuple[Agreement, ...]
 
-    def sections(self) -> list[Section]:
+    def sections(self, matrix: bool = True) -> list[Section]:
+        """`matrix`: whether the compatibility matrix is among them, where it is not too wide."""
         agreement = [
             {"measure": words, "value": f"{self.homophily[name]:.3f}", "chance": f"{self.chance[name]:.3f}"}
             for name, words in MEASURES.items()
         ]
-        matrix = [
+        joined = [
             {"of class": own, **{other: f"{share:.2f}" for other, share in zip(self.class_names, shares, strict=True)}}
             for own, shares in zip(self.class_names, self.compatibility.tolist(), strict=True)
         ]
@@ -71,7 +72,7 @@ class Portrait:
             ),
             Section(
                 "Which classes are joined to which?",
-                matrix,
+                joined,
                 "The share of the edges that leave the row's class and arrive in the column's.",
             ),
             Section(
@@ -85,8 +86,8 @@ class Portrait:
                 "The mean share of a node's neighbours that have its label.",
             ),
         ]
-        too_wide = len(self.class_names) > MOST_CLASSES
-        return [section for section in sections if section.rows and not (too_wide and section.rows is matrix)]
+        with_matrix = matrix and len(self.class_names) <= MOST_CLASSES
+        return [section for section in sections if section.rows and (with_matrix or section.rows is not joined)]
 
     def _statistics(self) -> Rows:
         direction = "none" if self.one_way_edges is None else f"{self.one_way_edges:,} edges go one way only"

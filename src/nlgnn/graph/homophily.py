@@ -25,7 +25,7 @@ def node_homophily(graph: Graph) -> float:
 
     H(G) = 1/n Σ_v |{u ∈ N(v): y_u = y_v}| / d(v); a node without neighbours adds 0 and still counts in n.
     """
-    shares, _ = _agreeing_shares(graph)
+    shares, _ = agreeing_shares(graph)
     return float(shares.sum() / graph.labelled.sum())
 
 
@@ -189,7 +189,7 @@ def homophily_by_class(graph: Graph) -> list[Agreement]:
 
     As in `node_homophily`, a node without neighbours adds 0.
     """
-    shares, _ = _agreeing_shares(graph)
+    shares, _ = agreeing_shares(graph)
     sizes = _class_sizes(graph)
     chances = (sizes - 1) / max(sizes.sum() - 1, 1)
     return [
@@ -201,19 +201,25 @@ def homophily_by_class(graph: Graph) -> list[Agreement]:
 
 def homophily_by_degree(graph: Graph) -> list[Agreement]:
     """The mean share of neighbours with a node's own label, of nodes with 1, 2 to 3, 4 to 7, ... neighbours."""
-    shares, degree = _agreeing_shares(graph)
-    chance = chance_homophily(graph)
+    shares, degree = agreeing_shares(graph)
+    chance, groups = chance_homophily(graph), degree_groups(degree)
     rows = []
-    for low in 2 ** np.arange(8):
-        last = low == 128
-        chosen = (degree >= low) & (last | (degree < 2 * low))
-        group = "1" if low == 1 else f"{low} or more" if last else f"{low} to {2 * low - 1}"
+    for number, group in enumerate(DEGREE_GROUPS[1:], start=1):  # a node without neighbours agrees with nobody
+        chosen = groups == number
         if chosen.any():
             rows.append(Agreement(group, int(chosen.sum()), float(shares[chosen].mean()), chance))
     return rows
 
 
-def _agreeing_shares(graph: Graph) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+DEGREE_GROUPS = ("0", "1", *(f"{low} to {2 * low - 1}" for low in (2, 4, 8, 16, 32, 64)), "128 or more")
+
+
+def degree_groups(degree: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Of each node the place in `DEGREE_GROUPS` where its number of neighbours belongs."""
+    return np.searchsorted(2 ** np.arange(8), degree, side="right")
+
+
+def agreeing_shares(graph: Graph) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Of each node the share of its labelled neighbours that have its label, and how many it has."""
     source, target = _labelled_edges(graph)
     degree = np.bincount(source, minlength=graph.num_nodes)

@@ -107,7 +107,7 @@ class NonLocalAggregation(nn.Module):
         # Several graphs: each is a sequence of its own. A graph may have no nodes.
         sizes = [len(z)] if batch is None else [size for size in torch.bincount(batch).tolist() if size]
         parts = zip(z[order].split(sizes), scores[order].split(sizes), strict=True)
-        mixed = torch.cat([self._convolved(self._scaled(*part)) for part in parts])
+        mixed = torch.cat([self._convolved(self.scaled(*part)) for part in parts])
         return mixed[order.argsort()]
 
     def _factors(self, scores: Float[Tensor, " n"]) -> Float[Tensor, " n"] | None:
@@ -116,7 +116,8 @@ class NonLocalAggregation(nn.Module):
             return None
         return (scores - scores.mean()) / (scores.std(correction=0) + 1e-6) if self.standardise_score else scores
 
-    def _scaled(self, z: Float[Tensor, "n f"], scores: Float[Tensor, " n"]) -> Float[Tensor, "n f"]:
+    def scaled(self, z: Float[Tensor, "n f"], scores: Float[Tensor, " n"]) -> Float[Tensor, "n f"]:
+        """Embeddings times what they are multiplied by."""
         factors = self._factors(scores)
         return z if factors is None else factors.unsqueeze(1) * z
 

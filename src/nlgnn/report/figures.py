@@ -64,7 +64,8 @@ def _bins(labels: Sequence[int]) -> Iterator[tuple[float, float, Sequence[int]]]
 
 
 def labels_chart(title: str, class_names: Sequence[str], orders: Mapping[str, Sequence[int]]) -> Any:
-    altair = _import_altair()
+    import altair
+
     names = list(class_names)
     colours = [PALETTE[label % len(PALETTE)] for label in range(len(names))]
     num_nodes = max(map(len, orders.values()))
@@ -102,7 +103,8 @@ def scaling_rows(trainings: list[dict[str, Any]], exponents: dict[str, float]) -
 
 def scaling_chart(trainings: list[dict[str, Any]], exponents: dict[str, float]) -> Any:
     """Seconds an epoch against nodes, both logarithmic; the legend has the fitted exponents."""
-    altair = _import_altair()
+    import altair
+
     rows = scaling_rows(trainings, exponents)
     names = list(dict.fromkeys(row["system"] for row in rows))
     return (
@@ -119,7 +121,6 @@ def scaling_chart(trainings: list[dict[str, Any]], exponents: dict[str, float]) 
 
 def check_picture(path: Path) -> None:
     """Raise whatever would make `save_chart` fail: to be called before the hours that a picture is drawn from."""
-    _import_altair()
     if path.suffix not in (".svg", ".png"):
         raise NlgnnError(f"{path} cannot be drawn: its ending is unknown.", "Name a file that ends in .svg or .png.")
     if not path.absolute().parent.is_dir():
@@ -132,12 +133,3 @@ def save_chart(chart: Any, path: Path) -> None:
         chart.save(str(path))
     except OSError as error:
         raise NlgnnError(f"{path} cannot be written: {error.strerror}.", "Name a file that can be written.") from None
-
-
-def _import_altair() -> Any:
-    try:
-        import altair
-        import vl_convert  # noqa: F401
-    except ImportError:
-        raise NlgnnError("pictures need altair and vl-convert.", "Install them: pip install nlgnn[pictures]") from None
-    return altair

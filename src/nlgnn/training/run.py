@@ -153,6 +153,11 @@ class RunFolder:
             run.curves = self._curves.get(index, {})
         return run
 
+    def finished_runs(self) -> list[Run]:
+        """All that are finished, failed ones among them."""
+        found = (self.finished_run(index) for index in sorted(self._runs))
+        return [run for run in found if run is not None]
+
     def save_run(self, run: Run) -> None:
         if run.failure is None:
             self._write(self._model_path(run.index), lambda path: _save_tensors(run.state, path))

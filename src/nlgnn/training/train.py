@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import platform
+import shlex
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,12 @@ import torch
 from torch import nn
 
 from nlgnn import __version__
+from nlgnn.datasets import load_graph
 from nlgnn.errors import NlgnnError, RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.training.fit import check, fit, predict
+from nlgnn.training.machine import CORES, processor
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import Run, RunFolder
 from nlgnn.training.systems import configure, default_preset, get_system, load
@@ -27,6 +31,7 @@ class Plan:
     """What to train: all that a training can be repeated from, given the graph.
 
     `automatic`: it is the non-local model of an automatic choice, which its local part is to be trained beside.
+    `verdict`: what a diagnosis said of the graph beforehand.
     """
 
     graph: str
@@ -36,6 +41,7 @@ class Plan:
     preset: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     automatic: bool = False
+    verdict: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,8 @@ def train(plan: Plan, graph: Graph, path: Path, progress: bool = True) -> Traine
         "recipe": recipe.model_dump(),
         "model_arguments": factory.keywords,
         "versions": {"nlgnn": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "machine": {"processor": processor(), "cores": CORES},
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     folder = RunFolder.create(path, config)
     try:
@@ -73,7 +81,8 @@ def train(plan: Plan, graph: Graph, path: Path, progress: bool = True) -> Traine
 def read_plan(folder: RunFolder) -> Plan:
     names = ("graph", "model", "protocol", "runs", "preset", "options")
     recorded = {name: _setting(folder, name) for name in names}
-    return Plan(**recorded, automatic=folder.config.get("automatic", False))  # older folders do not say
+    later = {name: folder.config[name] for name in ("automatic", "verdict") if name in folder.config}
+    return Plan(**recorded, **later)  # older folders have none of these
 
 
 def _setting(folder: RunFolder, name: str) -> Any:
@@ -85,16 +94,34 @@ def _setting(folder: RunFolder, name: str) -> Any:
 def resume(folder: RunFolder, graph: Graph, progress: bool = True) -> Trained:
     """Finish what a folder began. The figures are those that an uninterrupted training gives."""
     plan = read_plan(folder)
-    if graph.fingerprint != _setting(folder, "fingerprint"):
-        raise RunFolderError(
-            f"{folder.path} was trained on another version of {plan.graph!r}: its features, edges or labels differ.",
-            "Put back the files that it was trained on, or train again.",
-        )
-    # From what was recorded, not from the options: a newer version may have other presets.
-    factory = partial(load(get_system(plan.model)), **_setting(folder, "model_arguments"))
-    recipe = Recipe(**_setting(folder, "recipe"))
+    factory, recipe = _recorded(folder, graph)
     folder.remove_half_written()
     return _train(plan, graph, factory, recipe, folder, progress)
+
+
+def read_trained(path: Path) -> tuple[Trained, Graph]:
+    """The runs that a folder holds so far, and the graph that they were trained on."""
+    folder = RunFolder.open(path)
+    plan = read_plan(folder)
+    graph = load_graph(plan.graph, allow_unverified=True)  # the folder knows its fingerprint
+    factory, recipe = _recorded(folder, graph)
+    runs = folder.finished_runs()
+    if all(run.failure for run in runs):
+        raise RunFolderError(
+            f"{path} holds no finished run.", f"Go on with it: nlgnn train --resume {shlex.quote(str(path))}"
+        )
+    return Trained(plan, recipe, factory, folder, runs), graph
+
+
+def _recorded(folder: RunFolder, graph: Graph) -> tuple[partial[nn.Module], Recipe]:
+    """From what was recorded, not from the options: a newer version may have other presets."""
+    if graph.fingerprint != _setting(folder, "fingerprint"):
+        raise RunFolderError(
+            f"{folder.path} was trained on another version of {graph.name!r}: its features, edges or labels differ.",
+            "Put back the files that it was trained on, or train again.",
+        )
+    factory = partial(load(get_system(folder.config["model"])), **_setting(folder, "model_arguments"))
+    return factory, Recipe(**_setting(folder, "recipe"))
 
 
 def _train(

@@ -9,16 +9,15 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from nlgnn import __version__
 from nlgnn.experiments.bench.timing import quartiles, stopwatch, threads_in_use
+from nlgnn.training.machine import CORES, processor, text_of
 
 GIB = 1024**3
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 LARGE_GRAPH_THREADS = min(2, CORES)
 
 
@@ -40,14 +39,9 @@ def environment() -> dict[str, Any]:
     }
 
 
-def processor() -> str:
-    found = re.search(r"model name\s*: (.*)", _text("/proc/cpuinfo"))
-    return found[1] if found else platform.processor() or platform.machine()
-
-
 def peak_memory() -> int:
     """Bytes that this process has held at most. Linux counts the parent's into `ru_maxrss` of a child."""
-    found = re.search(r"VmHWM:\s*(\d+) kB", _text("/proc/self/status"))
+    found = re.search(r"VmHWM:\s*(\d+) kB", text_of("/proc/self/status"))
     if found:
         return int(found[1]) * 1024
     import resource  # not on Windows
@@ -84,10 +78,3 @@ def measure_machine(threads: int, megabytes: int, width: int, repetitions: int) 
         "protocol": f"Medians of {repetitions}; arrays of {megabytes} MiB, square matrices of {width} rows, "
         f"a tall one of {len(tall)} × 256 times 256 × 48; float32",
     }
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""

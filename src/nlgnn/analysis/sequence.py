@@ -1,4 +1,4 @@
-"""What a trained non-local model did: the order it sorted the nodes into, and how far neighbours there agree."""
+"""The order into which a non-local model sorts the nodes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ from torch import Tensor, nn
 
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.graph.homophily import reconnected_homophily
 from nlgnn.nn.aggregation import NonLocalAggregation
 from nlgnn.nn.inputs import prepare
 from nlgnn.nn.nonlocal_ import NonLocal
 from nlgnn.training.run import Run
-
-__all__ = ["SortedSequence", "kernel_sizes", "order_before_and_after", "reconnected_homophily", "sorted_sequence"]
 
 
 class SortedSequence(NamedTuple):
@@ -34,7 +31,7 @@ def sorted_sequence(model: NonLocal, graph: Graph) -> SortedSequence:
 
     The graph's features must be scaled as in training (`graph.scale_features(recipe.features)`).
     """
-    aggregation = _aggregation(model)
+    aggregation = sorting_aggregation(model)
     was_training = model.training
     model.eval()
     with torch.no_grad():
@@ -51,8 +48,8 @@ def order_before_and_after(
     """The order of a run before training, and that of its chosen epoch. Features must be scaled as in training."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
-        before = _non_local(factory())
-    after = _non_local(factory())
+        before = non_local(factory())
+    after = non_local(factory())
     after.load_state_dict(run.state)
     return sorted_sequence(before, graph), sorted_sequence(after, graph)
 
@@ -60,17 +57,21 @@ def order_before_and_after(
 def kernel_sizes(model: nn.Module) -> list[int]:
     """Kernel of every convolution: what `reconnected_homophily` needs to know how far a node sees."""
     return [
-        module.kernel_size[0] for module in _aggregation(_non_local(model)).modules() if isinstance(module, nn.Conv1d)
+        module.kernel_size[0]
+        for module in sorting_aggregation(non_local(model)).modules()
+        if isinstance(module, nn.Conv1d)
     ]
 
 
-def _non_local(model: nn.Module) -> NonLocal:
+def non_local(model: nn.Module) -> NonLocal:
+    """The model, if it is a non-local one."""
     if not isinstance(model, NonLocal):
         raise OptionError(f"{type(model).__name__} sorts nothing: it is a local model.", "Give a non-local one.")
     return model
 
 
-def _aggregation(model: NonLocal) -> NonLocalAggregation:
+def sorting_aggregation(model: NonLocal) -> NonLocalAggregation:
+    """What sorts, if anything does."""
     if not isinstance(model.aggregation, NonLocalAggregation):
         raise OptionError("this model sorts nothing: it attends to all nodes.", "Use aggregation='sort'.")
     return model.aggregation

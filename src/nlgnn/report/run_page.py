@@ -1,0 +1,209 @@
+"""The page of a training: the answer first, then the order and its nodes, where it is right, and what was run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlgnn.analysis import kernel_sizes, order_before_and_after
+from nlgnn.analysis.projection import project
+from nlgnn.analysis.quality import held_back, majority_accuracy
+from nlgnn.errors import OptionError
+from nlgnn.experiments.compare import selection_words
+from nlgnn.experiments.portrait import portray
+from nlgnn.experiments.section import Section
+from nlgnn.graph.graph import Graph
+from nlgnn.graph.homophily import chance_homophily, node_homophily, reconnected_homophily
+from nlgnn.graph.splits import Split, make_splits
+from nlgnn.report.answer import MAJORITY, Answer, figures_of
+from nlgnn.report.columns import columns_of
+from nlgnn.report.curves import curve_figures
+from nlgnn.report.node_list import node_list
+from nlgnn.report.page import Command, Figure, Part, write_page
+from nlgnn.report.palette import PALETTE
+from nlgnn.report.quality_figures import compatibility_figure, projection_figure, quality_figures
+from nlgnn.training.fit import predict
+from nlgnn.training.run import Run
+from nlgnn.training.systems import get_system
+from nlgnn.training.train import Trained
+from nlgnn.training.tuned import training_command
+
+HOMOPHILY_CAPTION = (
+    "The share of nodes within a node's window of the order that have its label: mean over {runs} run{s}, bars one "
+    "sample standard deviation; beside the share among neighbours in the graph, and what a random order is expected to "
+    "have. An order that is no better than chance has found nothing."
+)
+
+
+def write_run_page(
+    path: Path, trained: Trained, graph: Graph, others: Mapping[str, Trained], run_number: int | None = None
+) -> None:
+    """Beside `others`, by label, which were trained on the same splits. One run is looked into: the first, or that."""
+    write_page(path, f"{trained.plan.model} on {graph.name}", run_parts(trained, graph, others, run_number))
+
+
+def run_parts(
+    trained: Trained, graph: Graph, others: Mapping[str, Trained], run_number: int | None = None
+) -> list[Part]:
+    splits = make_splits(graph, trained.plan.protocol, trained.plan.runs)
+    good = [run for run in trained.runs if run.failure is None]
+    run = chosen_run(good, run_number)
+    probabilities = predict(trained.factory, graph, good, trained.recipe).numpy()  # [runs, n, c]
+    own = probabilities[good.index(run)]
+    answer = make_answer(trained, graph, splits, others)
+    portrait = portray(graph, splits)
+    parts: list[Part | None] = [
+        answer.headline(verdict_words(trained)),
+        answer.figure(),
+        answer.section(),
+        *missing_controls(trained, others),
+        *order_parts(trained, graph, good, run, splits[run.index], own),
+        *curve_figures(good, answer.selection, answer.metric),
+        *quality_figures(held_back(probabilities, graph, [splits[one.index] for one in good]), graph),
+        embedding_figure(trained, graph, run, own),
+        *([] if graph.num_classes > 40 else [compatibility_figure(graph.class_names, portrait.compatibility)]),
+        *portrait.sections(matrix=False),
+        *what_was_run(trained),
+    ]
+    return [part for part in parts if part is not None]
+
+
+def chosen_run(good: Sequence[Run], number: int | None) -> Run:
+    found = [run for run in good if number is None or run.index == number]
+    if not found:
+        known = ", ".join(str(run.index) for run in good)
+        raise OptionError(f"there is no finished run {number}.", f"Choose one of these: {known}.")
+    return found[0]
+
+
+def make_answer(
+    trained: Trained, graph: Graph, splits: Sequence[Split], others: Mapping[str, Trained], label: str | None = None
+) -> Answer:
+    """The model goes by its own name, or by a label."""
+    recipe, indices = trained.recipe, [run.index for run in trained.runs]
+    part = "test" if any(run.test for run in trained.runs) else "validation"
+    figures: dict[str, Sequence[float | None]] = {
+        label or trained.plan.model: figures_of(trained.runs, recipe.metric, part, indices)
+    }
+    if part == "test" and recipe.metric == "accuracy":
+        figures[MAJORITY] = [majority_accuracy(graph, splits[index]) for index in indices]
+    for name, other in others.items():
+        figures[name] = figures_of(other.runs, recipe.metric, part, indices)
+    selection = selection_words(recipe.selection, recipe.metric)
+    return Answer(figures, part, recipe.metric, trained.plan.protocol, selection)
+
+
+def verdict_words(trained: Trained) -> str:
+    if trained.plan.verdict:
+        return f"Diagnosis: {trained.plan.verdict}"
+    return f"Not diagnosed. nlgnn diagnose {trained.plan.graph} says whether neighbours help on this graph."
+
+
+def missing_controls(trained: Trained, others: Mapping[str, Trained]) -> list[Part]:
+    """The command that trains what should stand beside a non-local model."""
+    if others or get_system(trained.plan.model).local is None:
+        return []
+    command = f"nlgnn train --resume {shlex.quote(str(trained.folder.path))} --controls"
+    return [Command("It stands alone so far; this trains its local part and its controls beside it", command)]
+
+
+def order_parts(
+    trained: Trained, graph: Graph, good: Sequence[Run], run: Run, split: Split, probabilities: NDArray[Any]
+) -> list[Part]:
+    """Nothing of a model that sorts no nodes."""
+    try:
+        kernels = kernel_sizes(trained.factory())
+    except OptionError:
+        return []
+    scaled = graph.scale_features(trained.recipe.features)
+    orders = [order_before_and_after(trained.factory, scaled, one) for one in good]
+    agreement = [[reconnected_homophily(order.nodes, graph.y, kernels) for order in pair] for pair in orders]
+    return [
+        node_list(trained, graph, run, split, probabilities),
+        homophily_figure(graph, np.array(agreement)),
+    ]
+
+
+def homophily_rows(graph: Graph, agreement: NDArray[np.float64]) -> list[dict[str, Any]]:
+    """`agreement` is `[runs, 2]`: before training and at the chosen epoch."""
+    stds = agreement.std(0, ddof=1) if len(agreement) > 1 else np.zeros(2)
+    before, after = (
+        {"mean": float(mean), "low": float(mean - std), "high": float(mean + std)}
+        for mean, std in zip(agreement.mean(0), stds, strict=True)
+    )
+    graph_level, chance = node_homophily(graph), chance_homophily(graph)
+    return [
+        {"where": "neighbours in the graph, H(G)", "mean": graph_level, "low": graph_level, "high": graph_level},
+        {"where": "a random order: chance", "mean": chance, "low": chance, "high": chance},
+        {"where": "the order before training", **before},
+        {"where": "the order at the chosen epoch, H(Ĝ)", **after},
+    ]
+
+
+def homophily_figure(graph: Graph, agreement: NDArray[np.float64]) -> Figure:
+    import altair
+
+    rows = homophily_rows(graph, agreement)
+    base = altair.Chart(altair.NamedData("rows"))
+    y = altair.Y("where:N", sort=None, title=None)
+    x = altair.X("mean:Q", title="share with the node's label", scale=altair.Scale(domain=[0, 1]))
+    tooltip = [altair.Tooltip("where:N"), altair.Tooltip("mean:Q", format=".3f")]
+    bars = base.mark_bar(color=PALETTE[4], height={"band": 0.6}).encode(x=x, y=y, tooltip=tooltip)
+    errors = base.mark_rule(strokeWidth=2).encode(x=altair.X("low:Q"), x2=altair.X2("high:Q"), y=y)
+    text = base.mark_text(align="left", dx=8).encode(
+        x=altair.X("high:Q"), y=y, text=altair.Text("mean:Q", format=".3f")
+    )
+    chart = altair.layer(bars, errors, text).properties(width="container", height=34 * len(rows))
+    caption = HOMOPHILY_CAPTION.format(runs=len(agreement), s="s" * (len(agreement) != 1))
+    return Figure("Do neighbours in the order agree?", chart, {"rows": columns_of(rows)}, caption)
+
+
+def embedding_figure(trained: Trained, graph: Graph, run: Run, probabilities: NDArray[Any]) -> Figure:
+    model = trained.factory()
+    model.load_state_dict(run.state)
+    projection = project(model, graph.scale_features(trained.recipe.features))
+    return projection_figure(projection, graph, probabilities.argmax(1), run.index)
+
+
+def what_was_run(trained: Trained) -> list[Part]:
+    config, plan, good = trained.folder.config, trained.plan, [run for run in trained.runs if run.failure is None]
+    machine = config.get("machine", {})
+    settings = {
+        "graph": f"{plan.graph}, fingerprint {config['fingerprint']}",
+        "model": plan.model,
+        "preset": config["preset"],
+        "protocol": f"{plan.protocol}, {len(trained.runs)} runs",
+        "seeds": ", ".join(str(run.seed) for run in trained.runs),
+        **{name: str(value) for name, value in config["model_arguments"].items()},
+        **{name: str(value) for name, value in config["recipe"].items()},
+        "epochs trained": f"{fmean(run.epochs for run in good):.0f} on average",
+        "seconds": f"{sum(run.seconds for run in good):.1f} in all",
+        "versions": ", ".join(f"{name} {version}" for name, version in config["versions"].items()),
+        "machine": f"{machine['processor']}, {machine['cores']} cores" if machine else "not recorded",
+        "date": config.get("date", "not recorded"),
+        "folder": str(trained.folder.path),
+    }
+    failed = [run.failure for run in trained.runs if run.failure]
+    words = " ".join(f"Left out of the figures: {failure}." for failure in failed)
+    return [
+        Section(
+            "What was run",
+            [{"setting": name, "value": value} for name, value in settings.items()],
+            "",
+            words,
+            text_columns=2,
+        ),
+        Command("Run it again", repeat_command(trained)),
+    ]
+
+
+def repeat_command(trained: Trained) -> str:
+    plan, preset = trained.plan, trained.folder.config["preset"]
+    command = training_command(plan.graph, plan.model, plan.protocol, preset, plan.options)
+    return command if plan.runs is None else f"{command} --runs {plan.runs}"

@@ -1,0 +1,29 @@
+"""Small graphs and short trainings for the tests of pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nlgnn.graph.graph import Graph
+from nlgnn.training.train import Plan, Trained, train
+
+
+def easy_graph(num_nodes: int = 60, num_classes: int = 3, edges: int | None = None, **given: Any) -> Graph:
+    """A feature tells the class of most nodes; edges are random."""
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.arange(num_nodes) % num_classes)
+    x = 0.8 * rng.random((num_nodes, num_classes))
+    x[np.arange(num_nodes), y] += rng.random(num_nodes)
+    edge_index = rng.integers(num_nodes, size=(2, 2 * num_nodes if edges is None else edges))
+    names = [f"class {label}" for label in range(num_classes)]
+    return Graph(**({"x": x, "edge_index": edge_index, "y": y, "name": "easy", "class_names": names} | given))
+
+
+def trained_on(
+    graph: Graph, path: Path, model: str = "nlmlp", runs: int | None = 2, protocol: str = "random-60", **options: Any
+) -> Trained:
+    wanted = {"hidden": 4, "epochs": 3, "lr": 0.05, "stopping": "never", "device": "cpu"} | options
+    return train(Plan(graph.name, model, protocol, runs, "paper", wanted), graph, path, progress=False)
