@@ -1,5 +1,6 @@
 # make demo    trains on the graph that ships with the package and shows what came out
 # make test    runs the tests; make test-slow those that take long
+# make pictures  draws and takes those of the README, the latter with Chromium
 # make bench   times our models beside PyTorch Geometric's, up to 2.9 million nodes: hours, and 24 GB of memory
 # All make .venv first, with everything pinned in constraints.txt. PIP_ARGS= is passed on to pip.
 
@@ -24,7 +25,9 @@ bench: $(INSTALLED)
 	$(BIN)/nlgnn bench --large
 
 pictures: $(INSTALLED)
-	$(BIN)/nlgnn demo --picture docs/sorted-sequence.svg
+	rm -rf runs/pictures
+	$(BIN)/nlgnn demo --out runs/pictures --picture docs/sorted-sequence.svg
+	$(BIN)/python tests/report/take_pictures.py runs/pictures/*-nlgcn/report.html docs/report.png
 
 clean:
 	rm -rf $(VENV)

@@ -135,7 +135,7 @@ def model_keywords() -> set[str]:
 @pytest.mark.parametrize(
     ("plan_keys", "command", "flags_alone"),
     [
-        (train.PLAN_KEYS, train.train_command(), {"resume", "config", "allow_unverified"}),
+        (train.PLAN_KEYS, train.train_command(), {"resume", "config", "allow_unverified", "tensorboard", "mlflow"}),
         (tune.PLAN_KEYS, tune.tune_command(), {"config", "allow_unverified", "as_json"}),
     ],
     ids=["train", "tune"],

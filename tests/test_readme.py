@@ -16,8 +16,8 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def test_python_blocks_run(tmp_path, monkeypatch, capsys):
@@ -27,6 +27,32 @@ def test_python_blocks_run(tmp_path, monkeypatch, capsys):
     for block in blocks("python"):  # later blocks use the names of earlier ones
         exec(compile(block, "README.md", "exec"), namespace)
     assert "class_insensitive_homophily" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["report.md"])
+def test_python_blocks_of_the_docs_run(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for block in blocks("python", (ROOT / "docs" / name).read_text()):
+        exec(compile(block, name, "exec"), {})
+    assert capsys.readouterr().out
+
+
+def test_the_tutorial_runs(tmp_path, monkeypatch, capsys, as_users_run_it):
+    """Its blocks in their order; trainings are shortened."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(evidence.SHORT, "epochs", 10)
+    text = (ROOT / "docs" / "your-own-graph.md").read_text()
+    namespace: dict[str, object] = {}
+    for language, block in re.findall(r"^```(python|sh)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
+        if language == "python":
+            exec(compile(block, "your-own-graph.md", "exec"), namespace)
+        for line in block.splitlines() if language == "sh" else []:
+            arguments = shlex.split(line)[1:]
+            run([*arguments, *(["--runs", "2", "--epochs", "20"] if arguments[0] == "train" else [])])
+    assert (tmp_path / "runs" / "pages" / "report.html").exists()
+    assert (tmp_path / "labels.parquet").exists()
+    assert "/page/new,sport" in (tmp_path / "new-labels.csv").read_text()
+    assert capsys.readouterr().out
 
 
 COMMANDS = [line.partition("#")[0].strip() for block in blocks("sh") for line in block.splitlines()]
@@ -48,8 +74,9 @@ def test_commands_run(command, tmp_path, monkeypatch, request, as_users_run_it):
     if arguments[0] in ("train", "tune", "diagnose") and any(name in command for name in NEEDS_DATA):
         request.getfixturevalue("data_root")
     (tmp_path / "settings.toml").write_text('graph = "texas"\nkernel_size = 3\nruns = 1\nepochs = 2\n')
-    if "--resume" in arguments:
-        folder = arguments[-1]
+    folder = next((argument for argument in arguments if argument.startswith("runs/")), None)
+    if folder is not None:
+        request.getfixturevalue("data_root")
         run(["train", "texas", "--model", "nlmlp", "--runs", "1", "--epochs", "2", "--out", folder])
     elif "--config" not in arguments:
         arguments += SHORTER.get(arguments[0], [])

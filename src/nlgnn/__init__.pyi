@@ -2,7 +2,9 @@ from .analysis import explain_node as explain_node
 from .analysis import sorted_sequence as sorted_sequence
 from .datasets import load_graph as load_graph
 from .datasets import planted_order_graph as planted_order_graph
+from .datasets import read_graph as read_graph
 from .errors import NlgnnError as NlgnnError
+from .estimator import NodeClassifier as NodeClassifier
 from .experiments.diagnose import diagnose as diagnose
 from .graph import Graph as Graph
 from .graph import Split as Split

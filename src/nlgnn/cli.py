@@ -11,6 +11,8 @@ import typer
 from nlgnn import __version__
 from nlgnn.commands.diagnose import diagnose
 from nlgnn.commands.explain import explain
+from nlgnn.commands.export import export
+from nlgnn.commands.predict import predict
 from nlgnn.commands.report import report
 from nlgnn.commands.reproduce import reproduce
 from nlgnn.commands.terminal import console, errors
@@ -138,7 +140,7 @@ def build_app(arguments: list[str]) -> typer.Typer:
         app.command("tune")(tune_command())
     else:
         app.command("tune", help="Search over a model's options: nlgnn tune texas --model nlmlp")(lambda: None)
-    for command in (diagnose, report, explain, demo, datasets, models, reproduce, bench):
+    for command in (diagnose, predict, report, explain, export, demo, datasets, models, reproduce, bench):
         app.command()(command)
     return app
 

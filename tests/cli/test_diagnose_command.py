@@ -32,7 +32,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_page(command: Command) -> None:
-    done = command("diagnose", "mushroom-body", "--controls", "--html", "page.html")
+    done = command("diagnose", "mushroom-body", "--controls", "--out", "some/where")
     assert done.code == 0
     titles = ["Graph mushroom-body-left", "Do neighbours agree?", "Which classes are joined to which?"]
     titles += [
@@ -47,9 +47,11 @@ def test_page(command: Command) -> None:
     assert re.search(r"nodes +209\n", done.out)
     assert "protocol random-60" in done.out
     assert re.search(r"Next: nlgnn train mushroom-body-left --model \w+", done.out)
-    page = Path("page.html").read_text()
-    assert all(title in page for title in titles)
-    assert "page: page.html" in done.err
+    assert done.out.splitlines()[-1] == "report: some/where/report.html"
+    page = Path("some/where/report.html").read_text()
+    headings = ["Diagnosis of mushroom-body-left", "What to run next", *titles[:-2], titles[-1]]
+    assert [title for title in headings if title not in page] == []
+    assert json.loads(Path("some/where/diagnosis.json").read_text())["graph"] == "mushroom-body-left"
 
 
 def test_json_is_one_document(command: Command) -> None:
@@ -60,14 +62,31 @@ def test_json_is_one_document(command: Command) -> None:
     assert document["evidence"]["protocol"] == "random-10"
     assert document["next"].startswith("nlgnn train mushroom-body-left --model ")
     assert "--splits random-10" in document["next"]
+    (folder,) = Path("runs").iterdir()
+    assert re.fullmatch(r"\d{8}-\d{6}-mushroom-body-left-diagnosis", folder.name)
+    assert done.err == f"report: {folder}/report.html\n"
+    assert {path.name: path.read_text() for path in folder.iterdir()}["diagnosis.json"] == done.out
+
+
+def test_a_report_that_cannot_be_written_is_no_failure(command: Command) -> None:
+    Path("runs").write_text("no folder")
+    done = command("diagnose", "mushroom-body", "--splits", "random-10")
+    assert done.code == 0
+    assert "Verdict: " in done.out
+    assert "report" not in done.out
+    assert re.fullmatch(r"no report: runs/.*/report.html cannot be written: .*\n", done.err)
 
 
 def test_bad_input(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(evidence_module, "fit_settings")  # nothing is trained
+    Path("there").mkdir()
+    Path("file").touch()
     for arguments, message in [
         (("texs",), "texas"),
         (("mushroom-body", "--splits", "geom-gcn"), "no splits 'geom-gcn'"),
-        (("mushroom-body", "--html", "nowhere/page.html"), "no folder nowhere"),
+        (("mushroom-body", "--out", "there"), "there exists already."),
+        (("mushroom-body", "--out", "file/new"), "file/new cannot be"),
+        (("mushroom-body", "--out", "x" * 300), "cannot be used"),
     ]:
         done = command("diagnose", *arguments)
         assert done.code == 2

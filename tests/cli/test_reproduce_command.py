@@ -114,8 +114,10 @@ def test_quick(command: Command) -> None:
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert command(*arguments, "--table") == (0, done.out, "")
     assert "| system | texas | cora |" in done.out
+    assert not Path("runs/quick/report.html").exists()  # other formats are for other readers
     shown = command(*arguments[:-2], "--table")
     assert "All systems" in shown.out
+    assert "All systems" in Path("runs/quick/report.html").read_text()
     assert "shortened to epochs=3, 2 splits, 1 for candidates" in " ".join(shown.out.split())
 
 
@@ -142,6 +144,8 @@ def test_a_cell_that_cannot_be_measured_does_not_stop_the_others(
 def test_a_cell_of_other_settings(command: Command) -> None:
     arguments = ["reproduce", "systems", "--quick", "--systems", "gcn", "--datasets", "texas", "--out", "cells"]
     assert command(*arguments).code == 0
+    again = "nlgnn reproduce systems --table --quick --systems gcn --datasets texas --out cells"
+    assert f"<code>{again}</code>" in Path("cells/report.html").read_text()
     path = Path("cells/systems/texas-gcn.json")
     result = json.loads(path.read_text())
     result["recipe"]["lr"] = 0.7
@@ -173,6 +177,21 @@ def test_quick_of_the_sequence(command: Command) -> None:
     assert "picture: runs/quick/sequence/sequence-texas.svg" in done.err
     assert Path("runs/quick/sequence/sequence-texas.svg").read_text().startswith("<svg")
     assert "The sorted sequence" in done.out
+    assert done.out.splitlines()[-1] == "report: runs/quick/report.html"
+    page = Path("runs/quick/report.html").read_text()
+    assert "A try-out, with hardly any training" in page
+    assert "The sorted sequence of texas" in page
+    assert "nlgnn reproduce sequence --table --quick --datasets texas<" in page
+
+
+@pytest.mark.usefixtures("small_graphs")
+def test_a_report_that_cannot_be_written_is_no_failure(command: Command) -> None:
+    Path("cells/report.html").mkdir(parents=True)
+    done = command("reproduce", "systems", "--quick", "--systems", "mlp", "--datasets", "texas", "--out", "cells")
+    assert done.code == 0
+    assert "All systems" in done.out
+    assert "report" not in done.out
+    assert done.err.splitlines()[-1].startswith("no report: cells/report.html cannot be written: ")
 
 
 @pytest.mark.usefixtures("small_graphs")

@@ -49,8 +49,10 @@ def test_table_protocol_and_folder(command: Command) -> None:
         "curves.jsonl",
         "models",
         "predictions.parquet",
+        "report.html",
         "summary.json",
     ]
+    assert "report: X/report.html" in words
 
 
 def test_one_run_has_no_spread(command: Command) -> None:
@@ -60,12 +62,13 @@ def test_one_run_has_no_spread(command: Command) -> None:
 
 def test_controls_stand_beside_the_result(command: Command) -> None:
     done = command(*TRAIN, "--controls", "--out", "X")
-    rows = done.out.splitlines()[1:5]
-    labels = ["nlgcn", "gcn", "nlgcn, kernel 1", "nlgcn, random order"]
+    rows = done.out.splitlines()[1:6]
+    labels = ["nlgcn", "gcn", "nlgcn, kernel 1", "nlgcn, random order", "mlp"]
     assert [re.split(r" {2,}", row)[0] for row in rows] == labels
     assert all(re.search(r"[+-]\d+\.\d \(\d+\.\d\)", row) for row in rows[1:])
     assert "nlgcn minus it (se)" in done.out
-    assert re.findall("run folder: (.*)", done.out) == ["X", "X-gcn", "X-nlgcn-kernel-1", "X-nlgcn-random-order"]
+    folders = ["X", "X-gcn", "X-nlgcn-kernel-1", "X-nlgcn-random-order", "X-mlp"]
+    assert re.findall("run folder: (.*)", done.out) == folders
     assert config("X-nlgcn-kernel-1")["model_arguments"]["kernel_size"] == 1
     assert config("X-nlgcn-random-order")["model_arguments"]["order"] == "random"
     assert "--controls" not in done.out  # already done
@@ -208,11 +211,11 @@ def test_interrupted_controls_are_completed(command: Command, monkeypatch: pytes
     whole = command(*TRAIN, "--controls", "--out", "whole")
     train, begun = train_command.train, []
 
-    def interrupted(*arguments: Any) -> Any:
+    def interrupted(*arguments: Any, **more: Any) -> Any:
         begun.append(arguments)
         if len(begun) == 2:
             raise KeyboardInterrupt
-        return train(*arguments)
+        return train(*arguments, **more)
 
     monkeypatch.setattr(train_command, "train", interrupted)
     cut = command(*TRAIN, "--controls", "--out", "cut")
@@ -220,7 +223,7 @@ def test_interrupted_controls_are_completed(command: Command, monkeypatch: pytes
     assert "Go on with: nlgnn train --resume cut --controls" in cut.err
     done = command("train", "--resume", "cut", "--controls")
     assert figures(done.out) == figures(whole.out)
-    assert len(figures(done.out)) == 8
+    assert len(figures(done.out)) == 10
 
 
 def test_a_local_model_has_no_controls(command: Command) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from cli_samples import Command
 
+from nlgnn.commands.tune import folder_beside, folder_of_database_study
 from nlgnn.experiments import evidence
 from nlgnn.training import search
 
@@ -28,11 +29,14 @@ def test_a_search_and_the_command_that_it_ends_with(command: Command) -> None:
     assert "4 settings of a grid of 4; mean ± sample standard deviation over the first 2 splits, protocol" in words
     assert "What matters" in words
     assert "study: runs/tune-mushroom-body-left-nlgcn.db" in words
-    winner = done.out.splitlines()[-1]
+    winner, report = done.out.splitlines()[-2:]
+    assert report == "report: runs/tune-mushroom-body-left-nlgcn/report.html"
+    page = Path("runs/tune-mushroom-body-left-nlgcn/report.html").read_text()
+    assert [part for part in (winner, "By hidden", "By lr", "What matters") if part not in page] == []
     assert winner.startswith("nlgnn train mushroom-body-left --model nlgcn --splits random-60 --preset")
     trained = command(*shlex.split(winner)[1:], "--runs", 1, "--epochs", 2, "--out", "X")
     assert trained.code == 0, trained.err
-    assert command(*TUNE).out.splitlines()[-1] == winner  # at once, from the study
+    assert command(*TUNE).out.splitlines()[-2:] == [winner, report]  # at once, from the study
 
 
 def test_json_has_every_setting(command: Command) -> None:
@@ -43,6 +47,23 @@ def test_json_has_every_setting(command: Command) -> None:
     assert found["options"]["kernel_size"] == 3
     assert found["command"].startswith("nlgnn train mushroom-body-left")
     assert Path("my.db").exists()
+    assert done.err == "report: my/report.html\n"
+    assert Path("my/report.html").exists()
+
+
+def test_a_report_that_cannot_be_written_is_no_failure(command: Command) -> None:
+    Path("my").write_text("no folder")
+    done = command(*TUNE, "--study", "my.db", "--settings", 1)
+    assert done.code == 0
+    assert done.out.splitlines()[-1].startswith("nlgnn train mushroom-body-left")
+    assert done.err == "no report: my/report.html cannot be written: File exists.\n"
+
+
+def test_where_the_report_goes() -> None:
+    assert folder_beside(Path("there/my.study.db")) == Path("there/my.study")
+    assert folder_beside(Path("there/study")) == Path("there/study-report")
+    assert folder_of_database_study("tune-texas-nlmlp") == Path("runs/tune-texas-nlmlp")
+    assert folder_of_database_study("../../etc/näme 1.2") == Path("runs/-etc-näme-1-2")
 
 
 def test_config_file_equals_the_same_flags(command: Command) -> None:
@@ -112,7 +133,10 @@ def test_auto_searches_over_the_non_local_model_of_the_diagnosis(
     assert done.err.startswith("Diagnosis: ")
     shown = command(*AUTO)  # from the study
     assert f"The gate takes {found['gate']['taken']}: " in shown.out
-    assert shown.out.splitlines()[-1] == found["command"]
+    assert shown.out.splitlines()[-2] == found["command"]
+    page = Path(f"runs/tune-mushroom-body-left-{found['model']}/report.html").read_text()
+    assert f"The gate takes {found['gate']['taken']}: " in page
+    assert "Diagnosis: " in page
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 
 from nlgnn.errors import DataError, NlgnnError, OptionError
-from nlgnn.graph import Graph, Split, from_networkx, from_pyg, from_scipy, to_networkx, to_pyg, to_scipy
+from nlgnn.graph import Graph, Split, from_igraph, from_networkx, from_pyg, from_scipy, to_networkx, to_pyg, to_scipy
 
 X = np.array([[1, 0], [0, 2], [0, 0], [3, 4]], np.float32)
 EDGES = np.array([[0, 1, 3, 1], [1, 2, 1, 2]])
@@ -164,6 +164,29 @@ class TestNetworkX:
             from_networkx(network, features=None)
         with pytest.raises(DataError, match="two nodes have one name"):
             to_networkx(make_graph(node_names=("a", "a", "b", "c")))
+
+
+class TestIgraph:
+    @pytest.fixture(autouse=True)
+    def _needs_igraph(self) -> None:
+        self.igraph = pytest.importorskip("igraph")
+
+    @pytest.mark.parametrize("directed", [False, True])
+    def test_attributes(self, directed: bool) -> None:
+        network = self.igraph.Graph(n=4, edges=EDGES.T.tolist(), directed=directed)
+        network.vs["x"] = X.tolist()
+        network.vs["y"] = ["a", "b", None, "b"]
+        graph = from_igraph(network, name="g")
+        assert_same(graph, make_graph(directed, class_names=("a", "b")))
+        assert (graph.name, graph.node_names) == ("g", None)
+        assert graph.edge_index.shape == EDGES.shape  # parallel edges are kept
+        network.vs["name"] = list("wxyz")
+        assert from_igraph(network, features=None, label="name").class_names == ("w", "x", "y", "z")
+        assert from_igraph(network).node_names == ("w", "x", "y", "z")
+
+    def test_what_cannot_be_used_is_named(self) -> None:
+        with pytest.raises(DataError, match="2 nodes have no attribute 'x', the first is 0"):
+            from_igraph(self.igraph.Graph(n=2))
 
 
 def test_scipy_finds_out_whether_edges_have_a_direction() -> None:

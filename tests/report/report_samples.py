@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from nlgnn.analysis import explain_node
+from nlgnn.analysis.explanation import Explanation
 from nlgnn.graph.graph import Graph
 from nlgnn.training.train import Plan, Trained, train
 
@@ -25,5 +27,18 @@ def easy_graph(num_nodes: int = 60, num_classes: int = 3, edges: int | None = No
 def trained_on(
     graph: Graph, path: Path, model: str = "nlmlp", runs: int | None = 2, protocol: str = "random-60", **options: Any
 ) -> Trained:
-    wanted = {"hidden": 4, "epochs": 3, "lr": 0.05, "stopping": "never", "device": "cpu"} | options
+    wanted = {"hidden": 8, "epochs": 20, "lr": 0.02, "stopping": "never", "device": "cpu"} | options
     return train(Plan(graph.name, model, protocol, runs, "paper", wanted), graph, path, progress=False)
+
+
+class Report(NamedTuple):
+    """A page, and what it is of."""
+
+    path: Path
+    trained: Trained
+    graph: Graph
+
+    def explain(self, node: int) -> Explanation:
+        model = self.trained.factory()
+        model.load_state_dict(self.trained.runs[0].state)
+        return explain_node(model, self.graph.scale_features(self.trained.recipe.features), node)

@@ -6,16 +6,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from training_samples import Linear, easy_graph, recipe, splits_of
 
+from nlgnn import Graph, configure, fit, make_splits, predict
 from nlgnn.graph.splits import Split
 from nlgnn.nn import MLP, NLMLP
 from nlgnn.nn.inputs import Inputs, prepare, prepare_plain
 from nlgnn.training import jobs as jobs_module
-from nlgnn.training.jobs import Job, by_shape, bytes_of_one, models_at_once
+from nlgnn.training.jobs import Job, by_shape, bytes_of_one, models_at_once, training_nodes
 from nlgnn.training.run import Run
 
 GRAPH = easy_graph()
@@ -29,7 +31,8 @@ def nlmlp(**options: Any) -> partial[nn.Module]:
 
 def job(factory: Callable[[], nn.Module] | None = None, split: Split = SPLIT, **options: Any) -> Job:
     factory = nlmlp() if factory is None else factory
-    return Job(Run(0, 0, split.protocol, split.index), factory, factory(), recipe(**options), split)
+    run = Run(0, 0, split.protocol, split.index)
+    return Job(run, factory, factory(), recipe(**options), split, split.train.nonzero()[0])
 
 
 @pytest.mark.parametrize(
@@ -153,3 +156,27 @@ def test_a_model_with_torchs_own_dropout_is_trained_alone() -> None:
     assert models_at_once(model, inputs, 3, 3) == 3
     model.dropout = nn.Dropout(0.5)
     assert models_at_once(model, inputs, 3, 3) == 1
+
+
+def test_classes_that_count_alike() -> None:
+    y = np.array([0] * 8 + [1] * 4 + [2] * 3 + [3])
+    split = Split.from_indices(16, train=range(15), val=[15], test=[])
+    nodes = training_nodes(split, y, "balanced")
+    assert np.bincount(y[nodes]).tolist() == [32, 32, 33]  # 8, 4 and 3 nodes, 4, 8 and 11 times
+    assert set(nodes.tolist()) == set(range(15))  # never a validation node
+    assert training_nodes(split, y, "none").tolist() == list(range(15))
+
+
+def test_balanced_training_finds_the_rare_class() -> None:
+    rng = np.random.default_rng(0)
+    y = np.array([0] * 180 + [1] * 20)
+    graph = Graph(x=rng.normal(size=(200, 1)) + y[:, None], edge_index=np.zeros((2, 0), int), y=y)
+    splits = make_splits(graph, "random-60", 2)
+    recalls = {}
+    for weight in ("none", "balanced"):
+        factory, how = configure(
+            "mlp", graph, epochs=100, class_weight=weight, selection="lowest-loss", features="none"
+        )
+        guesses = predict(factory, graph, fit(factory, graph, splits, how, progress=False), how).mean(0).argmax(1)
+        recalls[weight] = float((guesses.numpy() == 1)[y == 1].mean())
+    assert recalls["balanced"] > recalls["none"] + 0.2

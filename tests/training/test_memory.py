@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ def test_sizes_as_shown() -> None:
 
 def job_of(graph: Graph, model: str = "nlmlp", **options: Any) -> Job:
     factory, own = configure(model, graph, "paper", dropout=0.0, **options)
-    return Job(Run(0, 0, "", 0), factory, factory(), own, splits_of(graph)[0])
+    split = splits_of(graph)[0]
+    return Job(Run(0, 0, "", 0), factory, factory(), own, split, split.train.nonzero()[0])
 
 
 def test_arrays_are_counted_while_they_live() -> None:
@@ -114,9 +116,9 @@ def test_parts_are_computed_again_where_that_helps(monkeypatch: pytest.MonkeyPat
     assert lean < plain / 2
     monkeypatch.setattr(memory, "resident_bytes", lambda: 0)
     between = Recipe(memory=str((plain + lean) // 2))
-    assert memory_plan(Job(job.run, job.factory, job.example, between, job.split), graph) == MemoryPlan(True, 1)
+    assert memory_plan(replace(job, recipe=between), graph) == MemoryPlan(True, 1)
     plenty = Recipe(memory=str(3 * plain))
-    assert memory_plan(Job(job.run, job.factory, job.example, plenty, job.split), graph) == MemoryPlan(at_once=3)
+    assert memory_plan(replace(job, recipe=plenty), graph) == MemoryPlan(at_once=3)
     seen: list[bool] = []
     monkeypatch.setattr(GAT, "recompute", property(lambda self: seen[-1], lambda self, value: seen.append(value)))
     seen.append(False)

@@ -133,11 +133,13 @@ def quiet_resume(path: Path, graph: Graph = GRAPH) -> Trained:
 
 
 def assert_same_folder(path: Path, whole: Path) -> None:
-    """The same files with the same content, but for the seconds; nothing half-written."""
+    """The same files with the same content, but for seconds and the date; nothing half-written."""
     found, wanted = files_in(path), files_in(whole)
     assert found.keys() == wanted.keys()
-    for name in found.keys() - {"summary.json"}:
+    for name in found.keys() - {"summary.json", "config.json"}:
         assert found[name] == wanted[name], name
+    configs = [json.loads(files["config.json"]) for files in (found, wanted)]
+    assert [{**config, "date": ""} for config in configs[:1]] == [{**config, "date": ""} for config in configs[1:]]
     summaries = [json.loads(files["summary.json"])["runs"] for files in (found, wanted)]
     for run in (run for summary in summaries for run in summary):
         run.pop("seconds")

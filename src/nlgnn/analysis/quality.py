@@ -160,7 +160,7 @@ def majority_accuracy(graph: Graph, split: Split) -> float | None:
 
     Of classes that are equally frequent it is the first. None without labelled test nodes.
     """
-    of_test, of_train = (graph.y[part & graph.labelled] for part in (split.test, split.train | split.test))
+    of_test, of_train = (graph.y[part & graph.labelled] for part in (split.test, split.train))
     if not len(of_test):
         return None
     majority = np.bincount(of_train, minlength=graph.num_classes).argmax()

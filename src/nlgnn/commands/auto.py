@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,13 +12,12 @@ from typing import Any
 from rich.console import Console
 
 from nlgnn.commands.terminal import console, errors
-from nlgnn.datasets import load_graph
-from nlgnn.datasets.dataset import Dataset
 from nlgnn.errors import RunFolderError
 from nlgnn.experiments.auto import check_options, gate
 from nlgnn.experiments.compare import Variant
 from nlgnn.experiments.diagnose import diagnose
 from nlgnn.experiments.verdict import Verdict
+from nlgnn.graph.graph import Graph
 from nlgnn.training.run import RunFolder, write_whole
 from nlgnn.training.train import Trained
 
@@ -25,19 +25,19 @@ AUTO = "auto"
 
 
 def diagnosed_model(
-    dataset: Dataset,
+    graph_name: str,
+    load: Callable[[], Graph],
     protocol: str,
     preset: str | None,
     options: dict[str, Any],
     out: str | Path | None,
-    allow_unverified: bool,
     where: Console = console,
 ) -> Verdict:
     """The verdict on a graph, which it also tells: its non-local model is to be trained beside its local part."""
-    check_options(dataset.name, preset, options)
+    check_options(graph_name, preset, options)
     if out is not None:
         RunFolder.refuse_existing(Path(out))  # before the minutes that a diagnosis takes
-    graph = load_graph(dataset.name, allow_unverified=allow_unverified)
+    graph = load()
     if errors.is_terminal:
         errors.print(f"diagnosing {graph.name}, protocol {protocol}", markup=False)
     diagnosis = diagnose(graph, protocol)

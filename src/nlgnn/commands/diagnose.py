@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nlgnn.commands.terminal import AllowUnverified, console, errors
+from nlgnn.commands.terminal import AllowUnverified, console, errors, write_report
 from nlgnn.errors import NlgnnError
 
 
@@ -27,8 +29,11 @@ def diagnose(
         bool, typer.Option("--controls", help="Does the order matter? Also train the non-local model and its controls.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")] = False,
-    html: Annotated[
-        Path | None, typer.Option(help="Also write it all into this HTML file.", show_default=False)
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="A new folder for report.html and diagnosis.json.", show_default="runs/<time>-<graph>-diagnosis"
+        ),
     ] = None,
     allow_unverified: AllowUnverified = False,
 ) -> None:
@@ -41,11 +46,11 @@ def diagnose(
     from nlgnn.experiments import diagnose as experiment
     from nlgnn.experiments.section import Section
     from nlgnn.render import sections_page
-    from nlgnn.report.formats import html_page
+    from nlgnn.report.diagnosis_page import write_diagnosis_page
     from nlgnn.training.run import write_whole
 
-    if html is not None and not html.parent.is_dir():  # before the minutes that training takes
-        raise NlgnnError(f"{html} cannot be written: there is no folder {html.parent}.", "Make it, or name another.")
+    if out is not None:
+        check_new_folder(out)  # before the minutes that training takes
 
     def show(sections: list[Section]) -> None:
         if not as_json:
@@ -58,12 +63,25 @@ def diagnose(
     except KeyboardInterrupt:
         errors.print("\ninterrupted. Nothing of a diagnosis is kept: the same command begins anew.")
         raise
+    text = json.dumps(diagnosis.to_dict(), indent=2, ensure_ascii=False) + "\n"
     if as_json:
-        sys.stdout.write(json.dumps(diagnosis.to_dict(), indent=2, ensure_ascii=False) + "\n")
-    if html is not None:
-        page = html_page(f"Diagnosis of {loaded.name}", diagnosis.sections())
-        try:
-            write_whole(html, partial(Path.write_text, data=page))
-        except OSError as error:
-            raise NlgnnError(f"{html} cannot be written: {error.strerror or error}.", "Name another file.") from error
-        errors.print(f"page: {html}", soft_wrap=True)
+        sys.stdout.write(text)
+
+    def write(path: Path) -> None:
+        write_whole(path.with_name("diagnosis.json"), partial(Path.write_text, data=text, encoding="utf-8"))
+        write_diagnosis_page(path, diagnosis)
+
+    folder = out or Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{loaded.name}-diagnosis"
+    write_report(folder / "report.html", write, errors if as_json else console)
+
+
+def check_new_folder(path: Path) -> None:
+    """Raise for a folder that is there already, or that cannot be made."""
+    try:
+        exists, around = path.exists(), next(parent for parent in path.absolute().parents if parent.exists())
+    except OSError as error:  # such as a name that is too long
+        raise NlgnnError(f"{path} cannot be used: {error.strerror}.", "Name another folder (--out).") from None
+    if exists:
+        raise NlgnnError(f"{path} exists already.", "Name another folder (--out), or remove it.")
+    if not around.is_dir() or not os.access(around, os.W_OK):
+        raise NlgnnError(f"{path} cannot be made: {around} is no folder that can be written.", "Name another (--out).")

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
+from nlgnn.datasets.own import OwnTables
 from nlgnn.errors import NlgnnError, OptionError, nearest
 from nlgnn.training.options import all_model_options
 from nlgnn.training.recipe import Recipe
@@ -33,6 +34,49 @@ PresetName = Annotated[
 ConfigFile = Annotated[
     Path | None, typer.Option(help="A TOML file with any of these options; flags win over it.", show_default=False)
 ]
+
+
+NodesFile = Annotated[
+    Path | None,
+    typer.Option(help="Your own graph: a table with a row a node (CSV, TSV, Parquet, JSON lines).", show_default=False),
+]
+EdgesFile = Annotated[Path | None, typer.Option(help="A table with a row an edge.", show_default=False)]
+LabelColumn = Annotated[str | None, typer.Option(help="The column of labels; blank means unknown.", show_default=False)]
+IdColumn = Annotated[
+    str | None, typer.Option(help="The column by which edges name nodes.", show_default="found by name or position")
+]
+SourceColumn = Annotated[
+    str | None, typer.Option(help="Where an edge comes from.", show_default="found by name or position")
+]
+TargetColumn = Annotated[str | None, typer.Option(help="Where it goes to.", show_default="found by name or position")]
+SplitColumn = Annotated[
+    str | None, typer.Option(help="A column of train, val and test.", show_default="found by name, else random splits")
+]
+DirectedEdges = Annotated[bool | None, typer.Option("--directed-edges", help="The direction of edges means something.")]
+UnknownNodesRule = Annotated[
+    str | None,
+    typer.Option(help="Edges to nodes that are no rows: error, drop them, or add the nodes.", show_default="error"),
+]
+# The same as keys of a TOML file.
+TABLE_KEYS = {
+    **dict.fromkeys(("nodes", "edges", "label", "id_column", "source_column", "target_column", "split_column"), str),
+    "directed_edges": bool,
+    "unknown_nodes": str,
+}
+
+
+def own_tables(settings: dict[str, Any]) -> OwnTables | None:
+    """The user's own graph, where its files are among the settings, which they are taken out of."""
+    given = {name: settings.pop(name, None) for name in TABLE_KEYS}
+    nodes, edges = given.pop("nodes"), given.pop("edges")
+    roles = {name.removesuffix("_column"): value for name, value in given.items() if value is not None}
+    if nodes is None and edges is None:
+        if roles:
+            raise OptionError("a column is named, but no table.", "Give --nodes, --edges or both.")
+        return None
+    if "directed_edges" in roles:
+        roles["directed"] = roles.pop("directed_edges")
+    return OwnTables.at(nodes, edges, **roles)
 
 
 def with_option_flags(function: Callable[..., None], lists: bool = False) -> Callable[..., None]:

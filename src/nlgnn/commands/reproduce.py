@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nlgnn.commands.terminal import comma_separated, console, errors
+from nlgnn.commands.terminal import comma_separated, console, errors, write_report
 from nlgnn.errors import NlgnnError
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ def reproduce(
     from nlgnn.experiments.section import Section
     from nlgnn.render import sections_page
     from nlgnn.report.formats import FORMATS
+    from nlgnn.report.page import Command, write_page
+    from nlgnn.report.reproduction_page import reproduction_parts
 
     tables = {name: get_table(name) for name in names or [name for name in TABLE_NAMES if name not in ON_REQUEST]}
     results = out or Path("runs/quick" if quick else "results")
@@ -93,13 +95,20 @@ def reproduce(
     for table in tables.values():
         keys = [(cell.store, cell.name) for cell in table.cells(protocol)]
         sections += table.sections([cells[key] for key in keys if key in cells], results, protocol)
-    if quick:
-        sections.insert(0, Section("A try-out, with hardly any training: these are not results.", [], ""))
+    title, command = page_title(list(tables)), made_by(names, protocol, systems, datasets, quick, form)
+    notice = [Section("A try-out, with hardly any training: these are not results.", [], "")] if quick else []
     if form is Format.CONSOLE:
-        console.print(sections_page(sections, console.width))
+        console.print(sections_page([*notice, *sections], console.width))
+        again = Command("Show the tables again", command + (f" --out {shlex.quote(str(out))}" if out else ""))
+
+        def write(path: Path) -> None:
+            drawn = reproduction_parts(list(cells.values()), results, validation="categories" in tables)
+            write_page(path, title, [*notice, *drawn, *sections, again])
+
+        write_report(results / "report.html", write)
     else:
-        origin = Section("", [], "", f"Made by: {made_by(names, protocol, systems, datasets, quick, form)}")
-        sys.stdout.write(FORMATS[form](page_title(list(tables)), [origin, *sections]))
+        origin = Section("", [], "", f"Made by: {command}")
+        sys.stdout.write(FORMATS[form](title, [origin, *notice, *sections]))
     if failed:
         raise NlgnnError(f"not measured: {', '.join(failed)}.", "The errors stand above.")
 
@@ -107,7 +116,7 @@ def reproduce(
 def made_by(names: Sequence[str] | None, protocol: str, systems: str, datasets: str, quick: bool, form: str) -> str:
     """The command that makes a page, again."""
     options = {"--protocol": protocol if protocol != Protocol.RANDOM_60 else "", "--systems": systems}
-    options |= {"--datasets": datasets, "--format": form}
+    options |= {"--datasets": datasets, "--format": form if form != Format.CONSOLE else ""}
     words = ["nlgnn", "reproduce", *(names or []), "--table", *(["--quick"] if quick else [])]
     return shlex.join(words + [word for option, value in options.items() if value for word in (option, value)])
 

@@ -2,39 +2,75 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from nlgnn.commands.auto import AUTO, beside, diagnosed_model, settle
-from nlgnn.commands.flags import ConfigFile, GraphName, PresetName, SplitsName, read_config, with_option_flags
+from nlgnn.commands.flags import (
+    TABLE_KEYS,
+    ConfigFile,
+    DirectedEdges,
+    EdgesFile,
+    GraphName,
+    IdColumn,
+    LabelColumn,
+    NodesFile,
+    PresetName,
+    SourceColumn,
+    SplitColumn,
+    SplitsName,
+    TargetColumn,
+    UnknownNodesRule,
+    own_tables,
+    read_config,
+    with_option_flags,
+)
 from nlgnn.commands.report import tell_report
 from nlgnn.commands.terminal import AllowUnverified, console, errors
 from nlgnn.datasets import describe, load_graph
+from nlgnn.datasets.own import OwnTables
 from nlgnn.errors import OptionError
 from nlgnn.experiments.compare import Variant, with_references
 from nlgnn.graph.graph import Graph
 from nlgnn.render import result_table
 from nlgnn.training.fit import EveryRunFailedError
 from nlgnn.training.run import RunFolder
-from nlgnn.training.systems import configure, get_system, resolve
-from nlgnn.training.train import Plan, Trained, read_plan, resume, train
+from nlgnn.training.systems import configure, default_protocol, get_system, resolve
+from nlgnn.training.tracking import Tracking, check_trackers
+from nlgnn.training.train import Plan, Trained, graph_of, read_plan, resume, train
 
+Track = Callable[[Path], Tracking]
 # What a TOML file may set beside the options of models and recipes.
-PLAN_KEYS = {"graph": str, "model": str, "splits": str, "runs": int, "preset": str, "controls": bool, "out": str}
+PLAN_KEYS = {
+    "graph": str,
+    **TABLE_KEYS,
+    "model": str,
+    "splits": str,
+    "runs": int,
+    "preset": str,
+    "controls": bool,
+    "out": str,
+}
 
 
 def train_graph(
     graph: GraphName = None,
+    nodes: NodesFile = None,
+    edges: EdgesFile = None,
+    label: LabelColumn = None,
     model: Annotated[
         str | None,
         typer.Option(
-            help="See `nlgnn models`; auto diagnoses the graph and chooses by validation.", show_default="nlgcn"
+            help="See `nlgnn models`; auto diagnoses the graph and chooses by validation.",
+            show_default="nlgcn, for your own graph auto",
         ),
     ] = None,
     splits: SplitsName = None,
@@ -51,65 +87,115 @@ def train_graph(
     resume: Annotated[
         Path | None, typer.Option(help="Go on with an interrupted run folder.", show_default=False)
     ] = None,
+    id_column: IdColumn = None,
+    source_column: SourceColumn = None,
+    target_column: TargetColumn = None,
+    split_column: SplitColumn = None,
+    directed_edges: DirectedEdges = None,
+    unknown_nodes: UnknownNodesRule = None,
     config: ConfigFile = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write TensorBoard files into the run folder.")
+    ] = False,
+    mlflow: Annotated[
+        str | None,
+        typer.Option(help="Also tell MLflow: sqlite:///mlflow.db or a server's address.", show_default=False),
+    ] = None,
     allow_unverified: AllowUnverified = False,
     **options: Any,
 ) -> None:
-    """Train a model on every split of a graph.
+    """Train a model on every split of a graph: a named one, or your own, given as tables of nodes and edges.
 
     A model's own defaults, programme and published settings come before the defaults shown here: nlgnn models NAME.
     """
+    check_trackers(tensorboard, mlflow)
+    track = partial(Tracking, tensorboard=tensorboard, mlflow=mlflow)
     options = {name: value for name, value in options.items() if value is not None}
+    of_tables: dict[str, Any] = {
+        "nodes": nodes,
+        "edges": edges,
+        "label": label,
+        "id_column": id_column,
+        "split_column": split_column,
+    }
+    of_tables |= {"source_column": source_column, "target_column": target_column}
+    of_tables |= {"directed_edges": directed_edges, "unknown_nodes": unknown_nodes}
     if resume is not None:
-        fixed = {"splits": splits, "runs": runs, "preset": preset, "out": out, "config": config} | options
+        fixed = {"splits": splits, "runs": runs, "preset": preset, "out": out, "config": config} | of_tables | options
         changed = [name for name, value in fixed.items() if value is not None]
-        _resume(resume, graph, model, changed, bool(controls))
+        _resume(resume, graph, model, changed, bool(controls), track)
         return
     plan_given: dict[str, Any] = {"graph": graph, "model": model, "splits": splits, "runs": runs, "preset": preset}
-    plan_given |= {"controls": controls, "out": out}
+    plan_given |= {"controls": controls, "out": out, **of_tables}
     given = (
         read_config(config, PLAN_KEYS)
         | {name: value for name, value in plan_given.items() if value is not None}
         | options
     )
     settings = {name: given.pop(name, None) for name in PLAN_KEYS}
-    if settings["graph"] is None:
-        raise OptionError(
-            "no graph is named.", "Name one: nlgnn train texas --model nlmlp. `nlgnn datasets` lists them."
-        )
-    dataset = describe(settings["graph"])
-    protocol = settings["splits"] or dataset.default_protocol
-    automatic, words = (settings["model"] or "").lower() == AUTO, ""
+    tables = own_tables(settings)
+    wanted = _graph_to_train(settings["graph"], tables, allow_unverified)
+    name, load, protocol = wanted.name, wanted.load, settings["splits"] or wanted.protocol
+    automatic, words = (settings["model"] or ("nlgcn" if tables is None else AUTO)).lower() == AUTO, ""
     if automatic:
-        verdict = diagnosed_model(dataset, protocol, settings["preset"], given, settings["out"], allow_unverified)
+        verdict = diagnosed_model(name, load, protocol, settings["preset"], given, settings["out"])
         settings["model"], words = verdict.non_local, f"{verdict.title}. {verdict.words}"
     variants = with_references(settings["model"] or "nlgcn", given)
     if settings["controls"] and len(variants) == 1:
         errors.print(f"{variants[0].system} is a local model: it has no controls.")
     variants = variants if settings["controls"] else variants[: 2 if automatic else 1]
     for variant in variants:
-        resolve(variant.system, dataset.name, settings["preset"], variant.options)  # before anything is downloaded
-    paths = _folders(settings["out"] or _new_name(dataset.name, AUTO if automatic else variants[0].slug), variants)
+        resolve(variant.system, name, settings["preset"], variant.options)  # before anything is downloaded
+    paths = _folders(settings["out"] or _new_name(name, AUTO if automatic else variants[0].slug), variants)
     for path in [*paths, *([beside(paths[0], variants[0])] if automatic else [])]:
         RunFolder.refuse_existing(path)  # all of them, before the first is trained into
-    loaded = load_graph(dataset.name, allow_unverified=allow_unverified)
-    plans = [
-        Plan(
-            dataset.name, variant.system, protocol, settings["runs"], settings["preset"], variant.options, verdict=words
-        )
-        for variant in variants
-    ]
+    loaded = load()
+    plan = Plan(name, "", protocol, settings["runs"], settings["preset"], verdict=words, tables=tables)
+    plan = replace(plan, encoder=wanted.encoder)
+    plans = [replace(plan, model=variant.system, options=variant.options) for variant in variants]
     plans[0] = replace(plans[0], automatic=automatic)
     for plan in plans:  # once more, now that the classes are known
         configure(plan.model, loaded, plan.preset, **plan.options)
-    _train_all(plans, paths, loaded, automatic)
+    _train_all(plans, paths, loaded, automatic, track)
     if len(plans) == 1 and len(with_references(plans[0].model, given)) > 1:
         console.print("Does the order matter? --controls trains the local part, kernel 1 and a random order beside it.")
 
 
-def _resume(path: Path, graph: str | None, model: str | None, changed: list[str], controls: bool) -> None:
+class _GraphToTrain(NamedTuple):
+    """Its name, the protocol that goes with it, what loads it, and what made the features of a user's own."""
+
+    name: str
+    protocol: str
+    load: Callable[[], Graph]
+    encoder: dict[str, Any] | None = None
+
+
+def _graph_to_train(graph: str | None, tables: OwnTables | None, allow_unverified: bool) -> _GraphToTrain:
+    """A user's own is read at once, and what was found is said."""
+    if tables is not None:
+        if graph is not None:
+            raise OptionError(f"{graph!r} is named, and tables are given.", "Leave one of them out.")
+        found = tables.read()
+        for note in found.notes:
+            errors.print(note, soft_wrap=True, markup=False)
+        for warning in found.warnings:
+            errors.print(f"warning: {warning}", soft_wrap=True, markup=False)
+        encoder = None if found.encoder is None else json.loads(found.encoder.to_json())
+        return _GraphToTrain(tables.name, default_protocol(found.graph), lambda: found.graph, encoder)
+    if graph is None:
+        raise OptionError(
+            "no graph is named.",
+            "Name one: nlgnn train texas --model nlmlp. `nlgnn datasets` lists them. For your own give --nodes, "
+            "--edges and --label.",
+        )
+    dataset = describe(graph)
+    load = partial(load_graph, dataset.name, allow_unverified=allow_unverified)
+    return _GraphToTrain(dataset.name, dataset.default_protocol, load)
+
+
+def _resume(path: Path, graph: str | None, model: str | None, changed: list[str], controls: bool, track: Track) -> None:
     first = read_plan(RunFolder.open(path))
-    asked_graph = None if graph is None else describe(graph).name
+    asked_graph = graph if first.tables is not None or graph is None else describe(graph).name
     asked_auto = (model or "").lower() == AUTO
     asked_model = None if model is None or asked_auto else get_system(model).name
     for what, asked, there in (("graph", asked_graph, first.graph), ("model", asked_model, first.model)):
@@ -125,11 +211,11 @@ def _resume(path: Path, graph: str | None, model: str | None, changed: list[str]
     automatic = (first.automatic or asked_auto) and len(variants) > 1  # else the gate has taken a local model
     variants = variants if controls else variants[: 2 if automatic else 1]
     plans = [replace(first, model=one.system, options=one.options, automatic=False) for one in variants]
-    loaded = load_graph(first.graph, allow_unverified=True)  # the folder knows its fingerprint
-    _train_all(plans, _folders(path, variants), loaded, automatic)
+    loaded = graph_of(first)
+    _train_all(plans, _folders(path, variants), loaded, automatic, track)
 
 
-def _train_all(plans: list[Plan], paths: list[Path], graph: Graph, automatic: bool) -> None:
+def _train_all(plans: list[Plan], paths: list[Path], graph: Graph, automatic: bool, track: Track) -> None:
     """Train each plan into its folder, going on where there is one, and show them side by side.
 
     Where the choice is automatic, the gate then decides between the first, which is non-local, and its local part; of
@@ -137,16 +223,21 @@ def _train_all(plans: list[Plan], paths: list[Path], graph: Graph, automatic: bo
     """
     variants = [Variant(plan.model, plan.options) for plan in plans]
     trained: dict[str, Trained] = {}
+    told: list[str] = []
     for number, (plan, path) in enumerate(zip(plans, paths, strict=True)):
         label = variants[number].label
         if errors.is_terminal:
             errors.print(f"training {label} on {graph.name}, protocol {plan.protocol}", markup=False)
         try:
-            result = resume(RunFolder.open(path), graph) if path.exists() else train(plan, graph, path)
+            tracked = track(path)
+            if path.exists():
+                result = resume(RunFolder.open(path), graph, watch=tracked.watch)
+            else:
+                result = train(plan, graph, path, watch=tracked.watch)
         except KeyboardInterrupt:
             if paths[0].exists():  # else it came before anything was begun
                 command = f"nlgnn train --resume {shlex.quote(str(paths[0]))}" + f" --model {AUTO}" * automatic
-                command += " --controls" * (len(plans) > (2 if automatic else 1))
+                command += " --controls" * (len(plans) > (2 if automatic else 1)) + tracked.flags
                 errors.print(f"\ninterrupted. Go on with: {command}", soft_wrap=True, markup=False)
             raise
         except EveryRunFailedError as error:
@@ -155,8 +246,11 @@ def _train_all(plans: list[Plan], paths: list[Path], graph: Graph, automatic: bo
             errors.print(f"{label}: {error.what}", soft_wrap=True, markup=False)
         else:
             trained[label] = result
+            told += tracked.end(result)
     words = settle(paths[0], variants, trained) if automatic else ""
     _show(list(trained.items()))
+    for line in told:
+        console.print(line, soft_wrap=True, markup=False)
     if automatic:
         console.print(words, soft_wrap=True)
     main = next(label for label, one in trained.items() if one.folder.path == paths[0])

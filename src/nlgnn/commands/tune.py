@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from nlgnn.commands.auto import AUTO, diagnosed_model
 from nlgnn.commands.flags import ConfigFile, GraphName, PresetName, SplitsName, read_config, with_option_flags
-from nlgnn.commands.terminal import AllowUnverified, console, errors
+from nlgnn.commands.terminal import AllowUnverified, console, errors, write_report
 from nlgnn.datasets import describe, load_graph
 from nlgnn.errors import OptionError
 from nlgnn.experiments.auto import Gate, check_options, gate_tuned
 from nlgnn.experiments.tuning import tuned_sections
 from nlgnn.render import sections_page
+from nlgnn.report.tuning_page import write_tuning_page
 from nlgnn.training.search import check_numbers, tune
 from nlgnn.training.space import check_space
 from nlgnn.training.tuned import Tuned
@@ -97,11 +101,12 @@ def tune_graph(
     plan["settings"] = _number_or_all(plan.get("settings", 24))
     check_numbers(plan["settings"], plan.get("search_splits", 1), plan.get("search_epochs", 1))
     plan["splits"] = plan.get("splits", dataset.default_protocol)
-    automatic = name.lower() == AUTO
+    automatic, words = name.lower() == AUTO, ""
     if automatic:
         check_options(dataset.name, plan.get("preset"), given, check_space)
-        verdict = diagnosed_model(dataset, plan["splits"], plan.get("preset"), {}, None, allow_unverified, errors)
-        name = verdict.non_local
+        load = partial(load_graph, dataset.name, allow_unverified=allow_unverified)
+        verdict = diagnosed_model(dataset.name, load, plan["splits"], plan.get("preset"), {}, None, errors)
+        name, words = verdict.non_local, f"Diagnosis: {verdict.title}. {verdict.words} "
     check_space(name, dataset.name, plan.get("preset"), given)  # before anything is downloaded
     loaded = load_graph(dataset.name, allow_unverified=allow_unverified)
     if errors.is_terminal:
@@ -117,10 +122,27 @@ def tune_graph(
         console.print_json(json.dumps(tuned_json(tuned) | gated))
     else:
         show(tuned, decided, command)
+    words += f"{decided.words} {GATE_AFTER_A_SEARCH}" if decided else ""
+    name = plan.get("study") or f"tune-{tuned.graph}-{tuned.model}"
+    folder = folder_of_database_study(name) if plan.get("storage") else folder_beside(Path(tuned.study))
+    write_report(
+        folder / "report.html",
+        lambda path: write_tuning_page(path, tuned, command, words),
+        errors if as_json else console,
+    )
 
 
 def _number_or_all(text: str | int) -> int | str:
     return int(text) if str(text).isdecimal() else str(text)
+
+
+def folder_beside(study: Path) -> Path:
+    """Of the report of a study in a file."""
+    return study.with_suffix("") if study.suffix else study.with_name(f"{study.name}-report")
+
+
+def folder_of_database_study(name: str) -> Path:
+    return Path("runs") / re.sub(r"[^\w-]+", "-", name)
 
 
 def tuned_json(tuned: Tuned) -> dict[str, Any]:

@@ -9,3 +9,8 @@ from .fetch import is_present as is_present
 from .load import load_graph as load_graph
 from .synthetic import patents_like_graph as patents_like_graph
 from .synthetic import planted_order_graph as planted_order_graph
+from .tables import FeatureEncoder as FeatureEncoder
+from .tables import TableGraph as TableGraph
+from .tables import read_graph as read_graph
+from .tables import read_graph_file as read_graph_file
+from .tables import read_table as read_table

@@ -37,12 +37,14 @@ class DemoResult(NamedTuple):
 
 def run_demo(out: Path, tell: Callable[[str], None] = lambda _: None) -> DemoResult:
     graph = load_graph(GRAPH)
-    now = f"{datetime.now():%Y%m%d-%H%M%S}"
+    first_folder = out / f"{datetime.now():%Y%m%d-%H%M%S}-{graph.name}-{MODEL}"
     trained = []
-    for variant in with_controls(MODEL, OPTIONS):
+    for number, variant in enumerate(with_controls(MODEL, OPTIONS)):
         tell(f"training {variant.label} on {graph.name}")
         plan = Plan(graph.name, variant.system, options=variant.options)
-        trained.append((variant.label, train(plan, graph, out / f"{now}-{graph.name}-{variant.slug}")))
+        # Names that go on from the first one, by which a report finds what was trained beside it.
+        folder = first_folder.with_name(f"{first_folder.name}-{variant.slug}") if number else first_folder
+        trained.append((variant.label, train(plan, graph, folder)))
     main = trained[0][1]
     first = next(run for run in main.runs if run.failure is None)
     scaled = graph.scale_features(main.recipe.features)

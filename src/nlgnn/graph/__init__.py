@@ -1,7 +1,7 @@
 """What a graph is: its arrays, its splits, how far its neighbours agree, and what is odd about it."""
 
 from nlgnn.graph.audit import Audit, audit, twin_groups
-from nlgnn.graph.convert import from_networkx, from_pyg, from_scipy, to_networkx, to_pyg, to_scipy
+from nlgnn.graph.convert import from_igraph, from_networkx, from_pyg, from_scipy, to_networkx, to_pyg, to_scipy
 from nlgnn.graph.graph import FeatureScaling, Graph
 from nlgnn.graph.homophily import (
     Agreement,
@@ -39,6 +39,7 @@ __all__ = [
     "compatibility_matrix",
     "edge_homophily",
     "edge_label_informativeness",
+    "from_igraph",
     "from_networkx",
     "from_pyg",
     "from_scipy",

@@ -1,8 +1,8 @@
-"""From and to PyTorch Geometric, NetworkX and SciPy. The first two are imported only when asked for."""
+"""From and to PyTorch Geometric, NetworkX, igraph and SciPy. Only SciPy is imported before it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -75,31 +75,9 @@ def from_networkx(network: Any, features: str | None = "x", label: str = "y", na
     nodes = list(network.nodes)
     number = {node: i for i, node in enumerate(nodes)}
     edges = [(number[source], number[target]) for source, target in network.edges()]
-    missing = [node for node in nodes if features is not None and features not in network.nodes[node]]
-    if missing:
-        raise DataError(
-            f"{len(missing)} nodes have no attribute {features!r}, the first is {missing[0]!r}.",
-            "Name the attribute of the features, or pass features=None for a graph without.",
-        )
-    labels = [-1 if value is None else value for value in (network.nodes[node].get(label, -1) for node in nodes)]
+    attributes = [network.nodes[node] for node in nodes]
     class_names = tuple(network.graph.get("class_names", ()))
-    if any(isinstance(value, str) for value in labels):
-        class_names = class_names or tuple(sorted({str(value) for value in labels if value != -1}))
-        class_number = {class_name: i for i, class_name in enumerate(class_names)}
-        unknown = [value for value in labels if value != -1 and str(value) not in class_number]
-        if unknown:
-            raise DataError(f"label {unknown[0]!r} is not among class_names.", "Name every class in class_names.")
-        labels = [-1 if value == -1 else class_number[str(value)] for value in labels]
-    rows = [network.nodes[node].get(features) for node in nodes]
-    return Graph(
-        x=_identity(len(nodes)) if features is None else as_features(rows, f"the attributes {features!r}"),
-        edge_index=np.array(edges, np.int64).reshape(-1, 2).T,
-        y=as_integers(labels, f"the attributes {label!r}"),
-        directed=network.is_directed(),
-        name=name,
-        class_names=class_names,
-        node_names=None if nodes == list(range(len(nodes))) else tuple(str(node) for node in nodes),
-    )
+    return _from_attributes(nodes, attributes, edges, features, label, name, network.is_directed(), class_names)
 
 
 def to_networkx(graph: Graph) -> Any:
@@ -119,6 +97,53 @@ def to_networkx(graph: Graph) -> Any:
     )
     network.add_edges_from((names[source], names[target]) for source, target in graph.edge_index.T)
     return network
+
+
+def from_igraph(network: Any, features: str | None = "x", label: str = "y", name: str = "graph") -> Graph:
+    """A Graph from an igraph graph; arguments as of `from_networkx`. Nodes are called by their attribute `name`."""
+    names = network.vs["name"] if "name" in network.vs.attributes() else range(network.vcount())
+    rows = [vertex.attributes() for vertex in network.vs]
+    return _from_attributes(names, rows, network.get_edgelist(), features, label, name, network.is_directed(), ())
+
+
+def _from_attributes(
+    nodes: Sequence[Any],
+    attributes: Sequence[Mapping[str, Any]],
+    edges: Sequence[tuple[int, int]],
+    features: str | None,
+    label: str,
+    name: str,
+    directed: bool,
+    class_names: tuple[str, ...],
+) -> Graph:
+    """A Graph from one mapping of attributes a node, and edges between numbers of nodes."""
+    missing = [
+        node for node, row in zip(nodes, attributes, strict=True) if features is not None and features not in row
+    ]
+    if missing:
+        raise DataError(
+            f"{len(missing)} nodes have no attribute {features!r}, the first is {missing[0]!r}.",
+            "Name the attribute of the features, or pass features=None for a graph without.",
+        )
+    labels = [-1 if value is None else value for value in (row.get(label, -1) for row in attributes)]
+    if any(isinstance(value, str) for value in labels):
+        class_names = class_names or tuple(sorted({str(value) for value in labels if value != -1}))
+        class_number = {class_name: i for i, class_name in enumerate(class_names)}
+        unknown = [value for value in labels if value != -1 and str(value) not in class_number]
+        if unknown:
+            raise DataError(f"label {unknown[0]!r} is not among class_names.", "Name every class in class_names.")
+        labels = [-1 if value == -1 else class_number[str(value)] for value in labels]
+    return Graph(
+        x=_identity(len(nodes))
+        if features is None
+        else as_features([row[features] for row in attributes], f"the attributes {features!r}"),
+        edge_index=np.array(edges, np.int64).reshape(-1, 2).T,
+        y=as_integers(labels, f"the attributes {label!r}"),
+        directed=directed,
+        name=name,
+        class_names=class_names,
+        node_names=None if list(nodes) == list(range(len(nodes))) else tuple(str(node) for node in nodes),
+    )
 
 
 def from_scipy(

@@ -125,6 +125,9 @@ class Graph:
             "Fill or drop missing values before building the graph.",
         )
 
+    def __deepcopy__(self, memo: object) -> Graph:
+        return self  # nothing in it changes, and it may be large
+
     def __repr__(self) -> str:
         return (
             f"Graph({self.name!r}: {self.num_nodes} nodes, {self.num_edges} edges, {self.num_features} features, "

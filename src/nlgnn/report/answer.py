@@ -15,6 +15,9 @@ from nlgnn.training.run import Run
 
 Figures = Sequence[float | None]  # one a run; None where it failed, or has none
 MAJORITY = "majority class"
+NO_TEST_LABELS = (
+    "No test node has a label: these figures are of the nodes that epochs were chosen by, and rather too high."
+)
 
 
 class Answer(NamedTuple):
@@ -45,9 +48,8 @@ class Answer(NamedTuple):
         what = f"{self.part} {self.metric} of {self.model}"
         what += "" if interval is None else f", 95 % interval {interval.low:.1f} to {interval.high:.1f}"
         what += f", mean of {len(own)} run{'s' * (len(own) != 1)}, protocol {self.protocol}"
-        return Headline(
-            "–" if mean is None else f"{mean.mean:.1f} %", what, [words for words in (self.words, verdict) if words]
-        )
+        sentences = ["" if self.part == "test" else NO_TEST_LABELS, self.words, verdict]
+        return Headline("–" if mean is None else f"{mean.mean:.1f} %", what, [words for words in sentences if words])
 
     @property
     def words(self) -> str:

@@ -24,25 +24,34 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
     }
 
 
-def encode(columns: Columns) -> dict[str, dict[str, Any]]:
-    """For JSON: each column as its type, as page.js knows it, its bytes, and for text the words that they number."""
-    return {name: _encode(column) for name, column in columns.items()}
+class Words:
+    """The lists of words that the text of a page numbers; those of nodes, which several tables name, are there once."""
 
+    def __init__(self) -> None:
+        self.lists: list[NDArray[Any]] = []  # each sorted
 
-def _encode(column: Column) -> dict[str, Any]:
-    if isinstance(column, np.ndarray):
-        return encode_array(column)
-    words, codes = np.unique(np.array(column, dtype=object), return_inverse=True)
-    return {"words": words.tolist(), **encode_array(codes)}
+    def encode(self, columns: Columns) -> dict[str, dict[str, Any]]:
+        """For JSON: each column as its type, as page.js knows it, its bytes, and for text the list that they number."""
+        return {name: self._encode(column) for name, column in columns.items()}
+
+    def _encode(self, column: Column) -> dict[str, Any]:
+        if isinstance(column, np.ndarray):
+            return encode_array(column)
+        texts = np.array(column, dtype=object)
+        for number, words in enumerate(self.lists):
+            codes = np.searchsorted(words, texts)
+            if len(words) and (words[np.minimum(codes, len(words) - 1)] == texts).all():
+                return {"words": number, **encode_array(codes)}
+        words, codes = np.unique(texts, return_inverse=True)
+        self.lists.append(words)
+        return {"words": len(self.lists) - 1, **encode_array(codes)}
 
 
 def encode_array(values: NDArray[Any]) -> dict[str, str]:
     """Whole numbers in as few bytes as hold them, all others as float32."""
+    kind = "f4"
     if values.dtype.kind in "biu":
-        for kind in ("u1", "u2", "i4"):
-            limits = np.iinfo(kind)
-            if values.size == 0 or (limits.min <= values.min() and values.max() <= limits.max):
-                break
-    else:
-        kind = "f4"
+        least, most = (int(values.min()), int(values.max())) if values.size else (0, 0)
+        holding = [kind for kind in ("u1", "u2", "i4") if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max]
+        kind = holding[0] if holding else "f8"
     return {"type": kind, "bytes": b64encode(values.astype(f"<{kind}").tobytes()).decode()}

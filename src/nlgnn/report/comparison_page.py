@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,14 +21,14 @@ from nlgnn.training.train import Trained, read_trained
 
 def read_companions(path: Path, trained: Trained) -> dict[str, Trained]:
     """What was trained beside a model on the same splits: folders whose names go on from its own."""
-    companions = {}
-    for other in sorted(path.resolve().parent.glob(f"{path.resolve().name}-*")):
+    companions: dict[str, Trained] = {}
+    for other in sorted(path.resolve().parent.glob(f"{glob.escape(path.resolve().name)}-*")):
         try:
             found, _ = read_trained(other)
         except NlgnnError:  # not a run folder, or not finished
             continue
-        if why_not_comparable(trained, found) is None:
-            companions[label_of(found)] = found
+        if label_of(found) != label_of(trained) and why_not_comparable(trained, found) is None:
+            companions.setdefault(label_of(found), found)  # not another that goes on from its name
     return companions
 
 
@@ -46,6 +47,8 @@ def why_not_comparable(one: Trained, other: Trained) -> str | None:
 
 
 def write_comparison(path: Path, folders: Sequence[Path]) -> None:
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise OptionError("a run folder is named twice.", "Name each once.")
     found = [read_trained(folder) for folder in folders]
     first, graph = found[0]
     for folder, (other, _) in zip(folders, found, strict=True):
@@ -59,11 +62,9 @@ def write_comparison(path: Path, folders: Sequence[Path]) -> None:
 
 
 def with_names(trained: Sequence[Trained]) -> dict[str, Trained]:
-    """By label; by the name of the folder too, where several have one label."""
+    """By label; by the folder too, where several have one label."""
     labels = Counter(map(label_of, trained))
-    names = [
-        label_of(one) if labels[label_of(one)] == 1 else f"{label_of(one)} ({one.folder.path.name})" for one in trained
-    ]
+    names = [label_of(one) if labels[label_of(one)] == 1 else f"{label_of(one)} ({one.folder.path})" for one in trained]
     return dict(zip(names, trained, strict=True))
 
 

@@ -59,7 +59,7 @@ def headline(diagnosis: Diagnosis) -> Headline:
 def evidence_parts(evidence: Evidence) -> list[Part]:
     """Figures in pairs, what was reached and what the difference is, each over its table."""
     caption = reached_caption(evidence.metric, f"{evidence.runs} runs", evidence.splits, evidence.protocol)
-    axis = f"difference, points of validation {evidence.metric}"
+    axis = f"points of validation {evidence.metric}"
     compared = [
         (evidence.validation, "mlp", "Graph models minus mlp"),
         (evidence.by_direction, BOTH_WAYS, "One direction, or both apart, minus all alike"),
@@ -85,10 +85,12 @@ def order_parts(order: OrderEvidence) -> list[Part]:
     differences = {
         f"minus {label.removeprefix(f'{order.model}, ')}": interval for label, interval in order.differences.items()
     }
-    axis = f"difference, points of validation {order.metric}"
+    axis = f"points of validation {order.metric}"
     return [
         reached_figure(section.title, figures, order.metric, caption),
-        *differences_figures(f"{order.model} minus its local part and controls", axis, differences, DIFFERENCES_CAPTION),
+        *differences_figures(
+            f"{order.model} minus its local part and controls", axis, differences, DIFFERENCES_CAPTION
+        ),
         section._replace(title=""),
     ]
 
@@ -136,9 +138,7 @@ def measure_rows(portrait: Portrait) -> list[dict[str, Any]]:
 
 
 def agreement_rows(groups: Sequence[Agreement]) -> list[dict[str, Any]]:
-    return [
-        {"what": one.group, "value": one.homophily, "chance": one.chance, "nodes": one.nodes} for one in groups
-    ]
+    return [{"what": one.group, "value": one.homophily, "chance": one.chance, "nodes": one.nodes} for one in groups]
 
 
 def chance_chart(rows: int) -> Any:

@@ -10,7 +10,7 @@ from nlgnn.report.columns import columns_of
 from nlgnn.report.page import Figure
 from nlgnn.report.palette import PALETTE
 
-AHEAD, NOT_CLEAR, BEHIND = "ahead", "cannot be told", "behind"
+AHEAD, NOT_CLEAR, BEHIND = "ahead", "unclear", "behind"
 COLOURS = {AHEAD: PALETTE[0], NOT_CLEAR: PALETTE[7], BEHIND: PALETTE[5]}
 
 
@@ -59,5 +59,7 @@ def differences_chart(title: str, rows: int) -> Any:
     points = base.mark_point(filled=True, size=90, opacity=1).encode(
         y=y, x=altair.X("mean:Q"), color=colour, tooltip=tooltip
     )
-    text = base.mark_text(dy=-12).encode(y=y, x=altair.X("mean:Q"), text=altair.Text("mean:Q", format="+.1f"))
-    return altair.layer(zero, bars, points, text).properties(width="container", height=40 * rows)
+    text = base.mark_text(align="left", dx=7).encode(
+        y=y, x=altair.X("high:Q"), text=altair.Text("mean:Q", format="+.1f")
+    )
+    return altair.layer(zero, bars, points, text).properties(width="container", height=34 * rows)

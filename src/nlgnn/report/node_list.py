@@ -21,6 +21,7 @@ from nlgnn.report.strips import (
     is_wrong,
     mark_columns,
     node_columns,
+    number_of_bins,
     share_columns,
     strip_names,
     strips_chart,
@@ -28,8 +29,9 @@ from nlgnn.report.strips import (
 from nlgnn.training.run import Run
 from nlgnn.training.train import Trained
 
-BYTES_OF_REASONS = 600_000  # before base64, which makes a third more of them
-NODES_LISTED_OF_LARGE = 3000
+# Before base64, which makes a third more of them: what reasons and names may take, what reasons may take at least, and
+# what a node takes that is listed because another mentions it.
+BYTES_OF_REASONS, FEWEST_BYTES_OF_REASONS, BYTES_OF_NODE = 600_000, 100_000, 24
 NEIGHBOURS_SHOWN = 24
 STRIPS_CAPTION = (
     "All nodes in the order of the learned score, coloured by label: before training, and at the epoch that run {run} "
@@ -63,17 +65,20 @@ def node_list(trained: Trained, graph: Graph, run: Run, split: Split, probabilit
         "bins": share_columns(graph, before, after, predictions, split) if graph.num_nodes > BINS else {},
         "mark": mark_columns(),
     }
+    if not all_listed:  # what is drawn comes first
+        tables = {"bins": tables.pop("bins"), **tables}
     chart = strips_chart(
         strip_names(run.chosen_epoch), graph.class_names, graph.num_nodes, all_listed, not graph.labelled.all()
     )
     caption = STRIPS_CAPTION.format(run=run.index)
-    caption += SHARES_CAPTION.format(bins=BINS) * (graph.num_nodes > BINS)
+    caption += SHARES_CAPTION.format(bins=number_of_bins(graph.num_classes)) * (graph.num_nodes > BINS)
     strips = Figure("The sorted sequence", chart, tables, caption, renderer="canvas")
     rows = np.searchsorted(listed, reasons.window_nodes)
     windows = np.where(reasons.window_nodes < 0, -1, rows)
     of_nodes = "all nodes" if len(chosen) == graph.num_nodes else f"{len(chosen):,} of {graph.num_nodes:,} nodes"
     data: dict[str, Any] = {
         "length": graph.num_nodes,
+        "strips": len(strip_names(run.chosen_epoch)),
         "window": windows.shape[1],
         "classes": list(graph.class_names),
         "colours": list(PALETTE),
@@ -116,8 +121,15 @@ def shown_neighbours(
 def _room(model: nn.Module, graph: Graph) -> int:
     """For the reasons of how many nodes."""
     window = 1 + sum(size - 1 for size in kernel_sizes(model))
-    most = BYTES_OF_REASONS // (4 * (graph.num_classes * (window + 4) + window + NEIGHBOURS_SHOWN))
-    return max(1, min(most, graph.num_nodes if graph.num_nodes <= NODES_LISTED else NODES_LISTED_OF_LARGE))
+    bytes_of_names = sum(len(name.encode()) for name in graph.node_names or ())
+    mentioned = window + NEIGHBOURS_SHOWN
+    bytes_of_one = 4 * (graph.num_classes * (window + 4) + mentioned)
+    if graph.num_nodes <= NODES_LISTED:
+        room = max(FEWEST_BYTES_OF_REASONS, BYTES_OF_REASONS - bytes_of_names)
+    else:  # then those that it mentions are listed with it
+        room = BYTES_OF_REASONS
+        bytes_of_one += mentioned * (BYTES_OF_NODE + bytes_of_names // graph.num_nodes)
+    return max(1, min(graph.num_nodes, room // bytes_of_one))
 
 
 def _encoded_reasons(reasons: Explanations) -> dict[str, dict[str, str]]:

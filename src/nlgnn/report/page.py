@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from nlgnn.datasets.fetch import cache_folder
 from nlgnn.errors import NlgnnError
 from nlgnn.experiments.section import Section
-from nlgnn.report.columns import Columns, encode
+from nlgnn.report.columns import Columns, Words
 from nlgnn.training.run import write_whole
 
 ASSETS = Path(__file__).parent / "assets"
@@ -65,16 +65,18 @@ def page(title: str, parts: Sequence[Part]) -> str:
     """The HTML of a page."""
     with_strips = [part.strips if isinstance(part, NodeList) else part for part in parts]
     figures = [part for part in with_strips if isinstance(part, Figure)]
+    words = Words()
     payload = {
         "figures": [
             {
                 "spec": figure.chart.to_dict(validate=False),  # which takes longer than all else; tests do
-                "tables": {name: encode(columns) for name, columns in figure.tables.items()},
+                "tables": {name: words.encode(columns) for name, columns in figure.tables.items()},
                 "renderer": figure.renderer,
             }
             for figure in figures
         ],
         "nodes": next((dict(part.data) for part in parts if isinstance(part, NodeList)), None),
+        "words": [some.tolist() for some in words.lists],
     }
     text: str = _template().render(
         title=title,
@@ -90,7 +92,7 @@ def page(title: str, parts: Sequence[Part]) -> str:
 def write_page(path: Path, title: str, parts: Sequence[Part]) -> None:
     text = page(title, parts)
     try:
-        write_whole(path, lambda half_written: half_written.write_text(text, encoding="utf-8"))
+        write_whole(path, lambda half_written: half_written.write_text(text, "utf-8", "replace"))
     except OSError as error:
         raise NlgnnError(
             f"{path} cannot be written: {error.strerror or error}.", "Make room, or name another file (--out)."

@@ -79,9 +79,10 @@ def matrix_chart(names: Sequence[str], row: str, column: str, shown: str, form: 
     import altair
 
     cell = min(64, max(18, 560 // len(names)))
+    # In the order of the rows: an order that is given would be an expression, which some characters break.
     base = altair.Chart(altair.NamedData("rows")).encode(
-        x=altair.X(f"{column}:N", sort=list(names), axis=altair.Axis(labelAngle=-40, labelLimit=90)),
-        y=altair.Y(f"{row}:N", sort=list(names), axis=altair.Axis(labelLimit=140)),
+        x=altair.X(f"{column}:N", sort=None, axis=altair.Axis(labelAngle=-40, labelLimit=90)),
+        y=altair.Y(f"{row}:N", sort=None, axis=altair.Axis(labelLimit=140)),
     )
     tooltip = [
         altair.Tooltip(f"{row}:N"),
@@ -89,9 +90,10 @@ def matrix_chart(names: Sequence[str], row: str, column: str, shown: str, form: 
         altair.Tooltip("count:Q"),
         altair.Tooltip("rate:Q", format=".1%"),
     ]
-    colour = altair.Color("rate:Q", scale=altair.Scale(domain=[0, 1], range=["#f4f6f8", PALETTE[0]]), legend=None)
+    scale = altair.Scale(domain=[0, 1], range=["#f4f6f8", PALETTE[0]], interpolate="rgb")
+    colour = altair.Color("rate:Q", scale=scale, legend=None)
     cells = base.mark_rect().encode(color=colour, tooltip=tooltip)
-    ink = altair.condition("datum.rate > 0.6", altair.value("#ffffff"), altair.value("#1b1d21"))
+    ink = altair.condition("datum.rate > 0.92", altair.value("#fff"), altair.value("#000"))  # can be read everywhere
     text = base.mark_text(fontSize=11).encode(text=altair.Text(f"{shown}:Q", format=form), color=ink)
     layers = [cells, text] if cell >= 36 else [cells]
     return altair.layer(*layers).properties(width=cell * len(names), height=cell * len(names))

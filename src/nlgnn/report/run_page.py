@@ -205,5 +205,4 @@ def what_was_run(trained: Trained) -> list[Part]:
 
 def repeat_command(trained: Trained) -> str:
     plan, preset = trained.plan, trained.folder.config["preset"]
-    command = training_command(plan.graph, plan.model, plan.protocol, preset, plan.options)
-    return command if plan.runs is None else f"{command} --runs {plan.runs}"
+    return training_command(plan.graph, plan.model, plan.protocol, preset, plan.options, plan.runs)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from nlgnn.experiments.cells import read_cells
 from nlgnn.experiments.sequences import SequenceCell
@@ -21,19 +22,24 @@ def draw(cells: Sequence[SequenceCell], results: Path, folder: Path) -> list[Pat
         if cell.name not in found:
             continue
         result = found[cell.name]
-        homophily, run = result["homophily"], result["runs"][0]
-        titles = (
-            f"before training: H {homophily['before'][0]:.2f}",
-            f"epoch {run['chosen_epoch']}: H {homophily['after'][0]:.2f}",
-        )
-        orders = {
-            title: [int(digit) for digit in result["labels"][when]]
-            for title, when in zip(titles, ("before", "after"), strict=True)
-        }
-        title = (
-            f"{cell.dataset}: all nodes, sorted by the learned score of {cell.system} "
-            f"(by chance H {homophily['chance']:.2f}, in the graph {homophily['graph']:.2f})"
-        )
         paths.append(folder / f"sequence-{cell.dataset}.svg")
-        save_chart(labels_chart(title, result["class names"], orders), paths[-1])
+        save_chart(labels_chart(picture_title(cell, result), result["class names"], label_orders(result)), paths[-1])
     return paths
+
+
+def picture_title(cell: SequenceCell, result: Mapping[str, Any]) -> str:
+    homophily = result["homophily"]
+    return (
+        f"{cell.dataset}: all nodes, sorted by the learned score of {cell.system} "
+        f"(by chance H {homophily['chance']:.2f}, in the graph {homophily['graph']:.2f})"
+    )
+
+
+def label_orders(result: Mapping[str, Any]) -> dict[str, list[int]]:
+    """The labels along both orders of a cell, by what each is called."""
+    homophily, run = result["homophily"], result["runs"][0]
+    titles = {
+        "before": f"before training: H {homophily['before'][0]:.2f}",
+        "after": f"epoch {run['chosen_epoch']}: H {homophily['after'][0]:.2f}",
+    }
+    return {title: [int(digit) for digit in result["labels"][when]] for when, title in titles.items()}

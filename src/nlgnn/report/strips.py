@@ -16,6 +16,8 @@ from nlgnn.report.palette import PALETTE, UNKNOWN
 
 # Above so many nodes a node is narrower than a pixel, and strips show class shares of equal parts until zoomed in.
 BINS = 400
+ROWS_OF_SHARES = 60_000  # at most: of many classes there are fewer parts
+POINTED_AT = 4000  # nodes in view, above which the pointer cannot tell one from the next
 NODES_LISTED = 20_000  # above this, nodes are not on the page one by one
 UNKNOWN_LABEL = "unknown"
 PARTS = ("training", "validation", "test", "in no part")
@@ -77,7 +79,7 @@ def is_wrong(graph: Graph, predictions: NDArray[np.int64]) -> NDArray[np.bool_]:
 def share_columns(
     graph: Graph, before: SortedSequence, after: SortedSequence, predictions: NDArray[np.int64], split: Split
 ) -> dict[str, Column]:
-    """Rectangles of the strips: in each of `BINS` parts of an order, of each class the share of nodes.
+    """Rectangles of the strips: in each of equal parts of an order, of each class the share of nodes.
 
     Of all nodes there in the first two strips, of a split's part in the next three; misclassified nodes are a share of
     all, and counted by what they are taken for.
@@ -93,6 +95,10 @@ def share_columns(
     return {"strip": numbers, "bin": bins, "class": class_names(graph, labels), "low": low, "high": high}
 
 
+def number_of_bins(classes: int) -> int:
+    return min(BINS, max(20, ROWS_OF_SHARES // (6 * (classes + 1))))  # six strips; a label may be unknown
+
+
 def _shares(
     classes: int,
     places: NDArray[np.int64],
@@ -101,10 +107,11 @@ def _shares(
     among: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Bin, label, and from where to where its share goes when shares are put on top of each other."""
-    bins = places * BINS // len(places)
+    count = number_of_bins(classes)
+    bins = places * count // len(places)
     columns = np.where(labels < 0, classes, labels)
-    counts = np.bincount(bins[counted] * (classes + 1) + columns[counted], minlength=BINS * (classes + 1))
-    shares = counts.reshape(BINS, -1) / np.maximum(np.bincount(bins[among], minlength=BINS), 1)[:, None]
+    counts = np.bincount(bins[counted] * (classes + 1) + columns[counted], minlength=count * (classes + 1))
+    shares = counts.reshape(count, -1) / np.maximum(np.bincount(bins[among], minlength=count), 1)[:, None]
     high = shares.cumsum(1)
     bin_numbers, found = np.nonzero(shares)
     ends = high[bin_numbers, found]
@@ -121,7 +128,7 @@ def strips_chart(
     found = altair.param("found", value=-1)
     x = altair.X(
         "left:Q",
-        scale=altair.Scale(domainMin=low, domainMax=high, nice=False, zero=False),
+        scale=altair.Scale(domain=[altair.ExprRef("low"), altair.ExprRef("high")], nice=False, zero=False),
         axis=altair.Axis(title="position in the order", grid=False, tickMinStep=1),
     )
     label_words = " : ".join(f"datum.value < {number + 1} ? '{name}'" for number, name in enumerate(names)) + " : ''"
@@ -144,7 +151,7 @@ def strips_chart(
     zoomed_in = f"high - low < {2 * BINS}"  # so far that nodes have a width
     layers = []
     if binned:
-        width, height = length / BINS, 1 - 2 * GAP
+        width, height = length / number_of_bins(len(classes)), 1 - 2 * GAP
         layers.append(
             altair.Chart(altair.NamedData("bins"))
             .transform_calculate(
@@ -197,6 +204,7 @@ def strips_chart(
             kind.transform_calculate(
                 right="datum.left + 1", top=f"datum.strip + {GAP}", bottom=f"datum.strip + {1 - GAP}"
             )
+            .transform_filter(f"high - low < {POINTED_AT} && datum.right > low && datum.left < high")
             .mark_rect(clip=True, fillOpacity=opacity, cursor="pointer")
             .encode(x=x, x2=altair.X2("right:Q"), y=y, y2=altair.Y2("bottom:Q"), color=colour, tooltip=tooltip)
             for kind in kinds

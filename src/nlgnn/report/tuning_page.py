@@ -14,7 +14,7 @@ from nlgnn.report.palette import PALETTE
 from nlgnn.training.space import setting_words
 from nlgnn.training.tuned import Tried, Tuned
 
-BEST, WHOLE, DROPPED = "the best", "trained to its end", "dropped on the way"
+BEST, WHOLE, DROPPED = "best", "finished", "dropped"
 COLOURS = {BEST: PALETTE[5], WHOLE: PALETTE[0], DROPPED: PALETTE[7]}
 
 
@@ -69,12 +69,17 @@ def _came(row: Tried, is_best: bool) -> str:
 
 
 def option_figure(tuned: Tuned, option: str) -> Figure:
-    values = [str(value) for value in tuned.space.searched[option]]
     rows = option_rows(tuned, option)
     over = f"{tuned.runs} run{'s' * (tuned.runs != 1)}"
     caption = f"A point a setting: mean over {over}, protocol {tuned.protocol}; {_words_of_dropped(tuned.rows)}"
-    chart = option_chart(option, values, tuned.recipe.metric)
+    chart = option_chart(option, value_order(tuned.space.searched[option]), tuned.recipe.metric)
     return Figure(f"By {option}", chart, {"rows": columns_of(rows)}, caption, half=True)
+
+
+def value_order(values: Sequence[Any]) -> list[str]:
+    """Numbers by size, all else as it was given."""
+    are_numbers = all(isinstance(value, int | float) for value in values)
+    return [str(value) for value in (sorted(values) if are_numbers else values)]
 
 
 def _words_of_dropped(rows: Sequence[Tried]) -> str:
@@ -93,20 +98,18 @@ def option_chart(option: str, values: Sequence[str], metric: str) -> Any:
         altair.Tooltip("setting:N"),
         altair.Tooltip("validation:Q", format=".2f", title=f"validation {metric} %"),
         altair.Tooltip("epochs:Q", format=".0f"),
-        altair.Tooltip("came:N", title="it was"),
+        altair.Tooltip("came:N", title="came"),
     ]
-    return (
-        altair.Chart(altair.NamedData("rows"))
-        .mark_point(filled=True, size=80, opacity=0.75)
-        .encode(
-            x=altair.X("value:N", sort=list(values), title=option, axis=altair.Axis(labelAngle=0, labelLimit=90)),
-            y=altair.Y("validation:Q", title=f"validation {metric} %", scale=altair.Scale(zero=False)),
-            color=altair.Color("came:N", title=None, scale=scale),
-            shape=altair.Shape("came:N", title=None, scale=shape),
-            tooltip=tooltip,
-        )
-        .properties(width="container", height=220)
+    base = altair.Chart(altair.NamedData("rows")).encode(
+        x=altair.X("value:N", sort=list(values), title=option, axis=altair.Axis(labelAngle=0, labelLimit=90)),
+        y=altair.Y("validation:Q", title=f"validation {metric} %", scale=altair.Scale(zero=False)),
+        color=altair.Color("came:N", title=None, scale=scale),
+        shape=altair.Shape("came:N", title=None, scale=shape),
+        tooltip=tooltip,
     )
+    best = base.transform_filter(f"datum.came === '{BEST}'")  # once more, above those that are level with it
+    layers = [base.mark_point(filled=True, size=80, opacity=0.75), best.mark_point(filled=True, size=130, opacity=1)]
+    return altair.layer(*layers).properties(width="container", height=220)
 
 
 def importance_rows(tuned: Tuned) -> list[dict[str, Any]]:

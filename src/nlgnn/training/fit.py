@@ -20,7 +20,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.nn.inputs import prepare
 from nlgnn.training.execution import Interrupt, allocation, choose_device, limited_threads, model_like
-from nlgnn.training.jobs import Job, by_shape, models_at_once
+from nlgnn.training.jobs import Job, by_shape, models_at_once, training_nodes
 from nlgnn.training.loop import finish, train_replicas
 from nlgnn.training.memory import MemoryPlan, check_trial, memory_plan, set_recompute
 from nlgnn.training.metrics import check_metric
@@ -50,6 +50,7 @@ def fit(
     *,
     folder: RunFolder | None = None,
     progress: bool = True,
+    watch: Watch | None = None,
 ) -> list[Run]:
     """Train a model on every split.
 
@@ -60,6 +61,7 @@ def fit(
         recipe: how to train. Of a named system, what it does not say stays as the system has it.
         folder: where runs are kept as they finish, and where an interrupted one goes on from.
         progress: whether a bar is drawn, on terminals, once training takes longer than two seconds.
+        watch: called after every epoch with the replicas that are in training.
 
     Returns:
         A run a split. A run whose loss became infinite or undefined is marked as failed; the others go on.
@@ -69,7 +71,7 @@ def fit(
         factory, recipe = configure(factory, graph, **given)
     if isinstance(factory, nn.Module):
         raise OptionError("fit needs what makes a model, not a model.", "Give a function: lambda: MyModel(...).")
-    runs = _fit([(factory, recipe or Recipe())], graph, splits, folder, progress)[0]
+    runs = _fit([(factory, recipe or Recipe())], graph, splits, folder, progress, watch)[0]
     if all(run.failure for run in runs):
         how = "Try a lower learning rate, or look at the features."
         raise EveryRunFailedError(f"every run failed; {runs[0].failure}.", how)
@@ -126,7 +128,7 @@ def _fit(
         for _, recipe in settings
     ]
     jobs = [
-        Job(run, factory, example, recipe, split, number)
+        Job(run, factory, example, recipe, split, training_nodes(split, graph.y, recipe.class_weight), number)
         for number, ((factory, recipe), example) in enumerate(zip(settings, examples, strict=True))
         for run, split in zip(runs[number], splits, strict=True)
     ]
@@ -193,8 +195,8 @@ class _Training:
         return True
 
     def _start(self, job: Job) -> Replica:
-        parts = (job.split.train, job.split.val, job.split.test & self.graph.labelled)
-        train, val, test = (torch.from_numpy(part.nonzero()[0]).to(self.y.device) for part in parts)
+        parts = (job.train, np.flatnonzero(job.split.val), np.flatnonzero(job.split.test & self.graph.labelled))
+        train, val, test = (torch.from_numpy(part).to(self.y.device) for part in parts)
         replica = Replica.new(job.run, job.recipe, job.factory, (train, val, test))
         replica.setting = job.setting
         set_recompute(replica.model, self.recompute)

@@ -9,7 +9,9 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
@@ -22,6 +24,7 @@ from nlgnn.training.run import Run
 RATES = {"dropout", "input_dropout", "conv_dropout"}
 # What the models of a stack may keep in all, on a CPU: more of it no longer stays in the cache.
 STACK_BYTES = 64 * 2**20
+COPIES = 4  # of a node of the largest class, where classes count alike: weights are right to an eighth at worst
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +36,28 @@ class Job:
     example: nn.Module
     recipe: Recipe
     split: Split
+    train: NDArray[np.int64]  # nodes to learn from
     setting: int = 0  # its place in the list of settings
 
     @property
     def shape(self) -> Hashable:
         """Jobs of one shape can be one stack: the same form of model, the same inputs, as many nodes to learn from."""
-        sizes = int(self.split.train.sum()), int(self.split.val.sum())
+        sizes = len(self.train), int(self.split.val.sum())
         return shape_of_setting(self.factory, self.recipe), sizes
+
+
+def training_nodes(split: Split, y: NDArray[np.int64], class_weight: str) -> NDArray[np.int64]:
+    """Numbers of the training nodes; where classes are to count alike, nodes of small classes come several times.
+
+    The loss is a mean over them, so that a node that comes twice counts twice. Multiples are whole: of `COPIES` for the
+    largest class.
+    """
+    nodes = np.flatnonzero(split.train)
+    if class_weight == "none":
+        return nodes
+    sizes = np.bincount(y[nodes])
+    copies = np.rint(COPIES * sizes.max() / np.maximum(sizes, 1)).astype(np.int64)
+    return np.repeat(nodes, copies[y[nodes]])
 
 
 def shape_of_setting(factory: Callable[[], nn.Module], recipe: Recipe) -> Hashable:

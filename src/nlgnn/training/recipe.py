@@ -59,6 +59,9 @@ class Recipe(BaseModel):
         "lowest validation loss, or the last one whose metric and loss both were as good as ever before.",
     )
     metric: Metric = Field("accuracy", description="What selection compares.")
+    class_weight: Literal["none", "balanced"] = Field(
+        "none", description="balanced: in the loss every class counts alike, however many nodes it has."
+    )
     seed: int = Field(0, ge=0, lt=2**32, description="Run r draws its weights and dropout from seed + r.")
     threads: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         "auto", description="CPU threads; auto takes one for small graphs and all for large ones."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -160,7 +161,7 @@ class RunFolder:
 
     def save_run(self, run: Run) -> None:
         if run.failure is None:
-            self._write(self._model_path(run.index), lambda path: _save_tensors(run.state, path))
+            self._write(self._model_path(run.index), lambda path: save_tensors(run.state, path))
             self._curves[run.index] = run.curves
             self._write_curves(self._curves)
         self._runs[run.index] = run.summary()
@@ -184,7 +185,7 @@ class RunFolder:
                 tensors |= {f"{saved.index}/{part}/{name}": value for name, value in getattr(saved, part).items()}
         states = {saved.index: [saved.seconds, saved.curves] for saved in replicas}
         metadata = {"states": json.dumps(states)}
-        self._write(self._checkpoint_path, lambda path: _save_tensors(tensors, path, metadata))
+        self._write(self._checkpoint_path, lambda path: save_tensors(tensors, path, metadata))
 
     def checkpoints(self) -> dict[int, Checkpoint]:
         """The interrupted runs by their number."""
@@ -267,7 +268,12 @@ class RunFolder:
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Write under another name and rename, so that the file is there whole or not at all."""
+    """Write under another name and rename, so that the file is there whole or not at all.
+
+    Renaming would put a file in the place of a device or pipe: these are refused.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is there, and no ordinary file")
     half_written = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         write(half_written)
@@ -311,7 +317,7 @@ def check_weights(model: nn.Module, state: dict[str, Tensor], where: object) -> 
             )
 
 
-def _save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
+def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
     # Copies, since a model may have one tensor under two names, which safetensors refuses.
     copies = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
     save_file(copies, path, metadata)

@@ -16,11 +16,13 @@ from torch import nn
 
 from nlgnn import __version__
 from nlgnn.datasets import load_graph
-from nlgnn.errors import NlgnnError, RunFolderError
+from nlgnn.datasets.own import OwnTables
+from nlgnn.errors import NlgnnError, OptionError, RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
-from nlgnn.training.fit import check, fit, predict
+from nlgnn.training.fit import Watch, check, fit, predict
 from nlgnn.training.machine import CORES, processor
+from nlgnn.training.prediction import temperatures, together
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import Run, RunFolder
 from nlgnn.training.systems import configure, default_preset, get_system, load
@@ -31,7 +33,8 @@ class Plan:
     """What to train: all that a training can be repeated from, given the graph.
 
     `automatic`: it is the non-local model of an automatic choice, which its local part is to be trained beside.
-    `verdict`: what a diagnosis said of the graph beforehand.
+    `verdict`: what a diagnosis said of the graph beforehand. `tables`: where it comes from, if it is the user's own.
+    `encoder`: what made its features (a `FeatureEncoder`, as JSON has it).
     """
 
     graph: str
@@ -42,6 +45,8 @@ class Plan:
     options: dict[str, Any] = field(default_factory=dict)
     automatic: bool = False
     verdict: str = ""
+    tables: OwnTables | None = None
+    encoder: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,24 @@ class Trained:
     folder: RunFolder
     runs: list[Run]
 
+    @property
+    def finished(self) -> list[Run]:
+        """The runs that did not fail."""
+        return [run for run in self.runs if run.failure is None]
 
-def train(plan: Plan, graph: Graph, path: Path, progress: bool = True) -> Trained:
+    def finished_run(self, number: int | None = None) -> Run:
+        """The run of that number; by default the first that did not fail."""
+        for run in self.finished:
+            if number in (None, run.index):
+                return run
+        failures = [f" ({run.failure})" for run in self.runs if run.index == number]
+        raise OptionError(
+            f"{self.folder.path} has no finished run {number}{''.join(failures)}.",
+            f"It has: {', '.join(str(run.index) for run in self.finished)}.",
+        )
+
+
+def train(plan: Plan, graph: Graph, path: Path, progress: bool = True, watch: Watch | None = None) -> Trained:
     """Train into a new folder."""
     factory, recipe = configure(plan.model, graph, plan.preset, **plan.options)
     check(graph, make_splits(graph, plan.protocol, plan.runs), recipe)  # before a folder is made
@@ -71,7 +92,7 @@ def train(plan: Plan, graph: Graph, path: Path, progress: bool = True) -> Traine
     }
     folder = RunFolder.create(path, config)
     try:
-        return _train(plan, graph, factory, recipe, folder, progress)
+        return _train(plan, graph, factory, recipe, folder, progress, watch)
     except NlgnnError as error:
         if not isinstance(error, RunFolderError):  # such as for lack of memory; what a full disk left can be resumed
             folder.remove_if_nothing_was_trained()
@@ -81,8 +102,9 @@ def train(plan: Plan, graph: Graph, path: Path, progress: bool = True) -> Traine
 def read_plan(folder: RunFolder) -> Plan:
     names = ("graph", "model", "protocol", "runs", "preset", "options")
     recorded = {name: _setting(folder, name) for name in names}
-    later = {name: folder.config[name] for name in ("automatic", "verdict") if name in folder.config}
-    return Plan(**recorded, **later)  # older folders have none of these
+    later = {name: folder.config[name] for name in ("automatic", "verdict", "encoder") if name in folder.config}
+    tables = folder.config.get("tables")
+    return Plan(**recorded, **later, tables=tables and OwnTables(**tables))  # older folders have none of these
 
 
 def _setting(folder: RunFolder, name: str) -> Any:
@@ -91,19 +113,19 @@ def _setting(folder: RunFolder, name: str) -> Any:
     return folder.config[name]
 
 
-def resume(folder: RunFolder, graph: Graph, progress: bool = True) -> Trained:
+def resume(folder: RunFolder, graph: Graph, progress: bool = True, watch: Watch | None = None) -> Trained:
     """Finish what a folder began. The figures are those that an uninterrupted training gives."""
     plan = read_plan(folder)
     factory, recipe = _recorded(folder, graph)
     folder.remove_half_written()
-    return _train(plan, graph, factory, recipe, folder, progress)
+    return _train(plan, graph, factory, recipe, folder, progress, watch)
 
 
 def read_trained(path: Path) -> tuple[Trained, Graph]:
     """The runs that a folder holds so far, and the graph that they were trained on."""
     folder = RunFolder.open(path)
     plan = read_plan(folder)
-    graph = load_graph(plan.graph, allow_unverified=True)  # the folder knows its fingerprint
+    graph = graph_of(plan)
     factory, recipe = _recorded(folder, graph)
     runs = folder.finished_runs()
     if all(run.failure for run in runs):
@@ -111,6 +133,11 @@ def read_trained(path: Path) -> tuple[Trained, Graph]:
             f"{path} holds no finished run.", f"Go on with it: nlgnn train --resume {shlex.quote(str(path))}"
         )
     return Trained(plan, recipe, factory, folder, runs), graph
+
+
+def graph_of(plan: Plan) -> Graph:
+    """The graph of a folder, which knows its fingerprint."""
+    return load_graph(plan.graph, allow_unverified=True) if plan.tables is None else plan.tables.read().graph
 
 
 def _recorded(folder: RunFolder, graph: Graph) -> tuple[partial[nn.Module], Recipe]:
@@ -125,31 +152,38 @@ def _recorded(folder: RunFolder, graph: Graph) -> tuple[partial[nn.Module], Reci
 
 
 def _train(
-    plan: Plan, graph: Graph, factory: partial[nn.Module], recipe: Recipe, folder: RunFolder, progress: bool
+    plan: Plan,
+    graph: Graph,
+    factory: partial[nn.Module],
+    recipe: Recipe,
+    folder: RunFolder,
+    progress: bool,
+    watch: Watch | None,
 ) -> Trained:
     splits = make_splits(graph, plan.protocol, plan.runs)
-    runs = fit(factory, graph, splits, recipe, folder=folder, progress=progress)
+    runs = fit(factory, graph, splits, recipe, folder=folder, progress=progress, watch=watch)
     trained = Trained(plan, recipe, factory, folder, runs)
     folder.write_predictions(predictions(trained, graph, splits))
     return trained
 
 
 def predictions(trained: Trained, graph: Graph, splits: list[Split]) -> dict[str, Any]:
-    """A row a node: what the runs say of it together, and what those runs say that held it back for their test.
+    """A row a node: what the runs say of it together, calibrated, and what those runs say that held it back for their
+    test.
 
     Most runs have seen the label of a node that is not held back, so that accuracy is to be read off the latter.
     """
     good = [run for run in trained.runs if run.failure is None]
     probabilities = predict(trained.factory, graph, good, trained.recipe).numpy()  # [runs, n, c]
     held_back = np.stack([splits[run.index].test for run in good])  # [runs, n]
-    together = probabilities.mean(0)
+    mean = together(probabilities, temperatures(probabilities, good, graph, splits))
     held_back_sum = (probabilities * held_back[:, :, None]).sum(0)
     names = np.array([*graph.class_names, None], dtype=object)
     return {
         "node": graph.node_names or list(range(graph.num_nodes)),
         "label": list(names[graph.y]),  # -1, unknown, is the None at the end
-        "prediction": list(names[together.argmax(1)]),
+        "prediction": list(names[mean.argmax(1)]),
         "tested in runs": held_back.sum(0),
         "prediction where tested": list(names[np.where(held_back.any(0), held_back_sum.argmax(1), -1)]),
-        **{f"probability of {name}": together[:, label] for label, name in enumerate(graph.class_names)},
+        **{f"probability of {name}": mean[:, label] for label, name in enumerate(graph.class_names)},
     }

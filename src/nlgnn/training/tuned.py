@@ -73,14 +73,17 @@ class Tuned:
         return training_command(self.graph, self.model, self.protocol, self.preset, self.options)
 
 
-def training_command(graph: str, model: str, protocol: str, preset: str, options: Values) -> str:
+def training_command(
+    graph: str, model: str, protocol: str, preset: str, options: Values, runs: int | None = None
+) -> str:
     """A command for a graph of the catalogue, else a line of Python."""
     from nlgnn.datasets.catalog import CATALOG
 
     if graph not in CATALOG:
         given = "".join(f", {name}={value!r}" for name, value in options.items())
         configured = f'nlgnn.configure("{model}", graph, "{preset}"{given})'
-        return f'factory, recipe = {configured}; runs = nlgnn.fit(factory, graph, "{protocol}", recipe)'
+        splits = f'"{protocol}"' if runs is None else f'nlgnn.make_splits(graph, "{protocol}", {runs})'
+        return f"factory, recipe = {configured}; runs = nlgnn.fit(factory, graph, {splits}, recipe)"
     words = ["nlgnn", "train", graph, "--model", model, "--splits", protocol, "--preset", preset]
     for name, value in options.items():
         flag = name.replace("_", "-")
@@ -88,6 +91,7 @@ def training_command(graph: str, model: str, protocol: str, preset: str, options
             words.append(f"--{flag}" if value else f"--no-{flag}")
         elif value is not None:
             words += [f"--{flag}", str(value)]
+    words += [] if runs is None else ["--runs", str(runs)]
     return shlex.join(words)
 
 

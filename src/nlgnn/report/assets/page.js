@@ -2,15 +2,23 @@
 // What page.py wrote: figures with their tables, and the nodes that can be looked into. Text of users goes into the page
 // by textContent alone.
 const payload = JSON.parse(document.getElementById("payload").textContent);
-const ARRAYS = { u1: Uint8Array, u2: Uint16Array, i4: Int32Array, f4: Float32Array };
+const ARRAYS = { u1: Uint8Array, u2: Uint16Array, i4: Int32Array, f4: Float32Array, f8: Float64Array };
 const ROWS_SHOWN = 1000;
-// In an SVG, currentColor follows the theme and the printer; a canvas has a grey that can be read on both.
-const INK = { svg: "currentColor", canvas: "#808080" };
+const DARK_INK = "#1b1d21";
+// In an SVG, currentColor follows the theme and the printer; a canvas is told.
+const INK = { svg: "currentColor", canvas: { expr: "ink" } };
+const inkOfTheme = () => getComputedStyle(document.body).color;
+
+function paint(ink) {
+  for (const figure of payload.figures) {
+    if (figure.view && figure.renderer === "canvas") figure.view.signal("ink", ink).run();
+  }
+}
 
 function decode(column) {
   const bytes = Uint8Array.from(atob(column.bytes), (character) => character.charCodeAt(0));
   const values = new ARRAYS[column.type](bytes.buffer);
-  return column.words ? Array.from(values, (code) => column.words[code]) : values;
+  return column.words === undefined ? values : Array.from(values, (code) => payload.words[column.words][code]);
 }
 
 function rowsOf(columns) {
@@ -20,13 +28,14 @@ function rowsOf(columns) {
     Object.fromEntries(decoded.map(([name, values]) => [name, Number.isNaN(values[row]) ? null : values[row]])));
 }
 
-function config(ink) {
+function config(ink, width) {
   const text = { labelColor: ink, titleColor: ink, labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal" };
   return {
     background: null, font: "system-ui, sans-serif", view: { stroke: null }, text: { color: ink },
     rule: { color: ink }, tick: { color: ink },
     axis: { ...text, domainColor: ink, tickColor: ink, gridColor: ink, gridOpacity: 0.15, labelLimit: 220 },
-    legend: { ...text, orient: "bottom", symbolLimit: 24, labelLimit: 180, columns: 6 }, header: text,
+    legend: { ...text, orient: "bottom", symbolLimit: 24, labelLimit: 130, columns: Math.max(1, Math.floor(width / 170)) },
+    header: text,
   };
 }
 
@@ -69,21 +78,23 @@ function save(address, name) {
 
 async function saveFigure(kind, figure, name) {
   if (kind === "csv") return save(URL.createObjectURL(new Blob([csvOf(figure.rows)], { type: "text/csv" })), `${name}.csv`);
-  if (kind === "png") {
-    figure.view.background("#fff");
-    const address = await figure.view.toImageURL("png", 2);
-    figure.view.background(null).run();
-    return save(address, `${name}.png`);
-  }
-  const drawn = (await figure.view.toSVG()).replaceAll("currentColor", "#222");
-  save(URL.createObjectURL(new Blob([drawn], { type: "image/svg+xml" })), `${name}.svg`);
+  paint(DARK_INK);
+  figure.view.background("#fff").run();
+  const drawn = kind === "png" ? await figure.view.toImageURL("png", 2) : await figure.view.toSVG();
+  figure.view.background(null);
+  paint(inkOfTheme());
+  if (kind === "png") return save(drawn, `${name}.png`);
+  save(URL.createObjectURL(new Blob([drawn.replaceAll("currentColor", DARK_INK)], { type: "image/svg+xml" })), `${name}.svg`);
 }
 
 async function draw(holder, figure) {
   const datasets = Object.fromEntries(Object.entries(figure.tables).map(([name, columns]) => [name, rowsOf(columns)]));
-  const spec = { ...figure.spec, datasets, config: config(INK[figure.renderer]) };
-  const embedded = await vegaEmbed(holder.querySelector(".chart"), spec, { actions: false, renderer: figure.renderer });
-  Object.assign(figure, { view: embedded.view, rows: Object.values(datasets)[0] });
+  const place = holder.querySelector(".chart");
+  const params = [...figure.spec.params ?? [], { name: "ink", value: inkOfTheme() }];
+  const spec = { ...figure.spec, params, datasets, config: config(INK[figure.renderer], place.clientWidth) };
+  const options = { actions: false, renderer: figure.renderer, logLevel: 1 }; // errors only
+  const embedded = await vegaEmbed(place, spec, options);
+  Object.assign(figure, { view: embedded.view, datasets, rows: Object.values(datasets)[0] });
   const title = holder.getAttribute("aria-label");
   for (const button of holder.querySelectorAll("[data-save]")) {
     button.addEventListener("click", () => saveFigure(button.dataset.save, figure, title.replace(/[^\w-]+/g, "-").toLowerCase()));
@@ -105,19 +116,33 @@ class Strips {
     Object.assign(this, { view, length, low: 0, high: length, found: -1 });
     let held = null;
     view.addEventListener("wheel", (event) => {
+      if (event.deltaY > 0 && this.high - this.low === length) return; // there the wheel scrolls the page
       event.preventDefault();
       this.zoom(event.deltaY > 0 ? 1.25 : 0.8, this.at(event));
     });
-    view.addEventListener("mousedown", (event) => { held = { at: this.at(event), low: this.low, high: this.high }; });
+    view.addEventListener("mousedown", (event) => {
+      held = { at: this.at(event), x: event.clientX };
+      this.dragged = false;
+    });
     window.addEventListener("mouseup", () => { held = null; });
     view.addEventListener("mousemove", (event) => {
-      if (held) this.show(this.low + held.at - this.at(event), this.high + held.at - this.at(event));
+      if (!held) return;
+      this.dragged ||= Math.abs(event.clientX - held.x) > 3;
+      const by = held.at - this.at(event);
+      if (this.dragged) this.show(this.low + by, this.high + by);
     });
     view.addEventListener("dblclick", () => this.show(0, length));
   }
-  at(event) {
+  // Where an event is, as shares of the width and height of the strips.
+  shares(event) {
     const box = this.view.container().querySelector("canvas, svg").getBoundingClientRect();
-    return this.view.scale("x").invert(event.clientX - box.left - this.view.origin()[0]);
+    const [left, top] = this.view.origin(), padding = this.view.padding();
+    return [(event.clientX - box.left - left - padding.left) / this.view.width(),
+      (event.clientY - box.top - top - padding.top) / this.view.height()];
+  }
+  // By what was asked for, which may not be drawn yet.
+  at(event) {
+    return this.low + this.shares(event)[0] * (this.high - this.low);
   }
   show(low, high) {
     const width = Math.min(this.length, Math.max(Math.min(10, this.length), high - low));
@@ -157,8 +182,9 @@ class Nodes {
   find(text) {
     const row = this.byName.get(text.trim());
     if (row !== undefined) return this.show(row);
+    const named = typeof this.list[0].node === "string"; // not where nodes are numbers: 1 is not the beginning of 108
     const names = [...this.byName.keys()].filter((name) => name.toLowerCase().startsWith(text.trim().toLowerCase()));
-    if (text.trim() && names.length) return this.show(this.byName.get(names[0]));
+    if (named && text.trim() && names.length) return this.show(this.byName.get(names[0]));
     this.place.replaceChildren(element("p", `No node “${text.trim()}” is on this page.`
       + (this.data.complete ? "" : " It carries a sample of the nodes: nlgnn explain knows all.")));
   }
@@ -281,10 +307,15 @@ function likeliest(logits) {
 
 function wireNodes(figure) {
   const strips = new Strips(figure.view, payload.nodes.length);
-  const nodes = new Nodes(payload.nodes, figure.rows, strips);
-  figure.view.addEventListener("click", (_, item) => {
-    const row = item && item.datum && nodes.byName.get(String(item.datum.node));
-    if (row !== undefined) nodes.show(row);
+  const nodes = new Nodes(payload.nodes, figure.datasets.nodes, strips);
+  // By the place, not by the mark there: of a touch Vega knows none, and shares of many nodes are one.
+  figure.view.addEventListener("click", (event) => {
+    const [across, down] = strips.shares(event);
+    if (strips.dragged || across < 0 || across > 1 || down < 0 || down > 1) return;
+    const order = down < 1 / payload.nodes.strips ? "position before" : "position";
+    const place = Math.floor(strips.at(event));
+    const row = nodes.list.findIndex((node) => node[order] === place);
+    if (row >= 0) nodes.show(row);
   });
   document.getElementById("find").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -302,7 +333,11 @@ document.getElementById("theme").addEventListener("click", () => {
   const root = document.documentElement;
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
+  paint(inkOfTheme());
 });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => paint(inkOfTheme()));
+addEventListener("beforeprint", () => paint(DARK_INK));
+addEventListener("afterprint", () => paint(inkOfTheme()));
 for (const button of document.querySelectorAll("[data-copy]")) {
   button.addEventListener("click", async () => {
     const code = button.previousElementSibling;

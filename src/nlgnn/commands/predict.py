@@ -1,0 +1,61 @@
+"""`nlgnn predict`: the labels of nodes that have none, with probabilities, as a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nlgnn.commands.terminal import console, errors
+from nlgnn.errors import DataError, OptionError
+
+
+def predict(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    out: Annotated[Path, typer.Option(help="The table: .csv or .parquet.")] = Path("labels.csv"),
+    every: Annotated[bool, typer.Option("--all", help="Also nodes that have a label.")] = False,
+    nodes: Annotated[
+        Path | None,
+        typer.Option(help="Nodes that it has never seen: a table like that of training.", show_default=False),
+    ] = None,
+    edges: Annotated[
+        Path | None, typer.Option(help="Their edges, to each other and to old nodes.", show_default=False)
+    ] = None,
+) -> None:
+    """Write what the runs of a training say together of every unlabelled node, or of new ones.
+
+    Probabilities are calibrated: a temperature a run, found on its validation nodes. With new nodes, the sorted
+    sequence holds old and new ones, so that predictions of old nodes may change a little too.
+    """
+    import numpy as np
+
+    from nlgnn.training.prediction import check_table_path, prediction_columns, together, write_table
+    from nlgnn.training.predictor import heats_of, new_graph, probabilities_of
+    from nlgnn.training.train import read_trained
+
+    check_table_path(out)
+    trained, graph = read_trained(folder)
+    heats = heats_of(trained, graph)
+    chosen = np.arange(graph.num_nodes) if every else np.flatnonzero(~graph.labelled)
+    if nodes is not None or edges is not None:
+        if every:
+            raise OptionError("--all is of the graph that was trained on.", "Leave it out: all new nodes are written.")
+        found, before = new_graph(trained, graph, nodes, edges)
+        for note in (*found.notes, *(f"warning: {warning}" for warning in found.warnings)):
+            errors.print(note, soft_wrap=True, markup=False)
+        graph, chosen = found.graph, np.arange(before, found.graph.num_nodes)
+        if len(chosen) == 0:
+            raise DataError("there are no new nodes in these files.", "Give rows with ids that training has not seen.")
+    elif len(chosen) == 0:
+        raise DataError(
+            f"every node of {graph.name} has a label.", "--all writes what is predicted of them all the same."
+        )
+    probabilities = together(probabilities_of(trained, graph), heats)
+    write_table(out, prediction_columns(graph, probabilities, chosen))
+    runs = len(heats)
+    console.print(
+        f"{len(chosen):,} nodes, mean of {runs} run{'s' * (runs != 1)} of {trained.plan.model}, calibrated: {out}",
+        soft_wrap=True,
+        markup=False,
+    )

@@ -1,0 +1,69 @@
+"""OwnTables: where a user's own graph comes from. Run folders keep it, so that a training can be taken up again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from nlgnn.datasets.catalog import CATALOG
+from nlgnn.datasets.tables import FeatureEncoder, Table, TableGraph, read_graph, read_table, stack_tables
+from nlgnn.datasets.tables.roles import edge_roles, node_roles
+from nlgnn.errors import DataError
+
+
+@dataclass(frozen=True)
+class OwnTables:
+    """Paths, and which columns mean what; see `read_graph`."""
+
+    nodes: str | None = None
+    edges: str | None = None
+    label: str | None = None
+    id: str | None = None
+    source: str | None = None
+    target: str | None = None
+    split: str | None = None
+    directed: bool = False
+    unknown_nodes: str = "error"
+
+    @classmethod
+    def at(cls, nodes: str | Path | None, edges: str | Path | None, **roles: Any) -> OwnTables:
+        """With whole paths, so that they can be found from anywhere."""
+        whole = [None if path is None else str(Path(path).absolute()) for path in (nodes, edges)]
+        return cls(nodes=whole[0], edges=whole[1], **roles)
+
+    @property
+    def name(self) -> str:
+        """That of the first file; never that of a named graph, whose published settings are not for this one."""
+        stem = Path(self.nodes or self.edges or "graph").name.partition(".")[0] or "graph"
+        return f"own-{stem}" if stem in CATALOG else stem
+
+    def read(self) -> TableGraph:
+        return read_graph(**asdict(self), name=self.name)
+
+    def read_with(
+        self, nodes: str | Path | None, edges: str | Path | None, encoder: FeatureEncoder, class_names: Sequence[str]
+    ) -> tuple[TableGraph, int]:
+        """The graph with further nodes and edges, which come last, and how many nodes it had before."""
+        roles = asdict(self)
+        before = self.read().graph.num_nodes
+        # Which columns mean what was decided on the files of training alone.
+        if self.nodes is not None:
+            roles["id"] = node_roles(read_table(self.nodes), self.id, self.label, self.split, find_splits=True).id
+        if self.edges is not None:
+            of_edges = edge_roles(read_table(self.edges), self.source, self.target, None)
+            roles |= {"source": of_edges.source, "target": of_edges.target}
+        for name, further in (("nodes", nodes), ("edges", edges)):
+            if further is not None:
+                roles[name] = _stacked(roles[name], str(further), name)
+        found = read_graph(**roles, name=self.name, encoder=encoder, class_names=class_names)
+        return found, before
+
+
+def _stacked(first: str | None, further: str, what: str) -> Table:
+    """Two tables as one."""
+    if first is None:
+        how = f"Train it with one, or leave --{what} out."
+        raise DataError(f"the graph was trained without a table of {what}.", how)
+    return stack_tables(read_table(first), read_table(further))

@@ -1,0 +1,77 @@
+"""A fitted model as a folder: `model.json` and weights in safetensors, each with its checksum. Nothing is unpickled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from nlgnn import __version__
+from nlgnn.errors import RunFolderError
+from nlgnn.training.run import damaged, read_tensors, save_tensors
+
+FORMAT_VERSION = 1
+
+
+class ModelFolder:
+    """Written under another name and renamed: it is there whole or not at all."""
+
+    @staticmethod
+    def write(path: Path, description: Mapping[str, Any], states: Sequence[dict[str, Tensor]]) -> None:
+        """`description` must be what JSON can hold; one file of weights a state."""
+        if path.exists():
+            raise RunFolderError(f"{path} exists already.", "Name another folder, or remove it.")
+        half_made = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            half_made.mkdir(parents=True)
+            files = {}
+            for number, state in enumerate(states):
+                file = half_made / f"{number:02d}.safetensors"
+                save_tensors(state, file)
+                files[file.name] = _sha256(file)
+            content = {"format_version": FORMAT_VERSION, "nlgnn": __version__, "files": files, **description}
+            (half_made / "model.json").write_text(json.dumps(content, indent=2), encoding="utf-8")
+            half_made.rename(path)
+        except OSError as error:
+            shutil.rmtree(half_made, ignore_errors=True)
+            raise RunFolderError(
+                f"the model folder {path} cannot be written: {error.strerror or error}.", "Make room, or name another."
+            ) from error
+
+    @staticmethod
+    def read(path: Path) -> tuple[dict[str, Any], list[dict[str, Tensor]]]:
+        """What `write` was given."""
+        try:
+            content: dict[str, Any] = json.loads((path / "model.json").read_text(encoding="utf-8"))
+            version, files = content["format_version"], content["files"]
+        except FileNotFoundError:
+            raise RunFolderError(
+                f"{path} is not a model folder: it has no model.json.", "Give a folder that NodeClassifier.save made."
+            ) from None
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise RunFolderError(
+                f"{path} cannot be read as a model folder: {error}.", "Restore model.json, or fit again."
+            ) from None
+        if version > FORMAT_VERSION:
+            raise RunFolderError(
+                f"{path} was written by a newer version (format {version}).", "Update this package to read it."
+            )
+        states = []
+        for name, checksum in files.items():
+            file = path / Path(name).name  # whatever the JSON says, nothing outside the folder is opened
+            state = read_tensors(file)
+            if _sha256(file) != checksum:
+                raise damaged(file, ValueError("its checksum is not the one in model.json"))
+            states.append(state)
+        return content, states
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,53 @@
+"""What a finished training says of its graph, and of the same graph with nodes that it has never seen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlgnn.datasets.tables import FeatureEncoder, TableGraph
+from nlgnn.errors import OptionError
+from nlgnn.graph.graph import Graph
+from nlgnn.graph.splits import make_splits
+from nlgnn.training.execution import model_like
+from nlgnn.training.fit import predict
+from nlgnn.training.prediction import temperatures
+from nlgnn.training.train import Trained
+
+
+def probabilities_of(trained: Trained, graph: Graph) -> NDArray[np.floating]:
+    """Of every run that did not fail, `[runs, n, c]`, not calibrated."""
+    found: NDArray[np.floating] = predict(trained.factory, graph, trained.runs, trained.recipe).numpy()
+    return found
+
+
+def heats_of(trained: Trained, graph: Graph) -> list[float]:
+    """The temperature of each run, on the graph that it was trained on."""
+    good = [run for run in trained.runs if run.failure is None]
+    splits = make_splits(graph, trained.plan.protocol, trained.plan.runs)
+    return temperatures(probabilities_of(trained, graph), good, graph, splits)
+
+
+def new_graph(trained: Trained, graph: Graph, nodes: Path | None, edges: Path | None) -> tuple[TableGraph, int]:
+    """The graph of a training with new nodes and edges, which come last, and how many nodes it had before."""
+    refuse_known_nodes(trained)
+    plan = trained.plan
+    if plan.tables is None or plan.encoder is None:
+        raise OptionError(
+            f"{trained.folder.path} was trained on the named graph {plan.graph!r}: there are no tables to add to.",
+            "Train on your own tables: nlgnn train --nodes … --edges … --label …",
+        )
+    encoder = FeatureEncoder.from_json(json.dumps(plan.encoder))
+    return plan.tables.read_with(nodes, edges, encoder, graph.class_names)
+
+
+def refuse_known_nodes(trained: Trained) -> None:
+    if getattr(model_like(trained.factory), "identifies_nodes", False):
+        raise OptionError(
+            f"{trained.plan.model} knows nodes by their number or by their row of the adjacency matrix: of nodes that "
+            "it has never seen it can say nothing.",
+            "Train a model that reads features, such as nlgcn or nlmlp.",
+        )

@@ -1,0 +1,171 @@
+"""A user's own graph: two tables in, a run folder, labels and probabilities out; also of nodes never seen."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from cli_samples import Command
+
+from nlgnn.experiments import evidence
+
+TRAIN = ("train", "--nodes", "pages.csv", "--edges", "links.csv", "--label", "topic", "--runs", 2, "--epochs", 5)
+WORDS = {"sport": "goal match team", "arts": "paint music stage", "law": "vote court minister"}
+
+
+def write(path: str, rows: Sequence[Sequence[object]]) -> None:
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+
+
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty pages, a third of them without a topic, and two that training does not see."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(evidence.SHORT, "epochs", 2)
+    rng = np.random.default_rng(0)
+    topics = [list(WORDS)[number % 3] for number in range(60)]
+    rows = [
+        [f"page {number}", number % 7, WORDS[topic], topic if number % 9 < 6 else ""]
+        for number, topic in enumerate(topics)
+    ]
+    links = [[f"page {one}", f"page {other}"] for one, other in rng.integers(60, size=(120, 2))]
+    write("pages.csv", [["url", "length", "text", "topic"], *rows])
+    write("links.csv", [["source", "target"], *links])
+    write("new.csv", [["url", "length", "text"], ["=cmd()", 3, WORDS["law"]], ["new", 1, WORDS["arts"]]])
+    write("new-links.csv", [["source", "target"], ["new", "page 1"], ["=cmd()", "new"]])
+
+
+@pytest.mark.usefixtures("tables")
+def test_two_tables_in_labels_out(command: Command) -> None:
+    done = command(*TRAIN, "--out", "X")  # the model is chosen
+    assert done.code == 0, done.err
+    for words in ("Diagnosis:", "The gate takes", "run folder: X", "report: X/report.html", "protocol random-60"):
+        assert words in done.out
+    for words in ("'url' holds the ids", "edges go from 'source' to 'target'", "42 of 60 nodes have one"):
+        assert words in done.err
+    done = command("predict", "X", "--out", "labels.parquet")
+    assert (done.code, done.out) == (0, f"18 nodes, mean of 2 runs of {model_of('X')}, calibrated: labels.parquet\n")
+    table = pq.read_table("labels.parquet").to_pydict()
+    assert set(table["id"]) == {f"page {number}" for number in range(60) if number % 9 >= 6}
+    assert not any(table["was labelled"])
+    probabilities = np.array([table[f"probability of {name}"] for name in sorted(WORDS)])
+    np.testing.assert_allclose(probabilities.sum(0), 1, atol=1e-6)
+    assert table["label"] == [sorted(WORDS)[place] for place in probabilities.argmax(0)]
+    np.testing.assert_allclose(table["confidence"], probabilities.max(0))
+    every = command("predict", "X", "--all", "--out", "all.csv")
+    assert every.out.startswith("60 nodes")
+
+
+def model_of(folder: str) -> str:
+    model: str = json.loads(Path(folder, "config.json").read_text())["model"]
+    return model
+
+
+@pytest.mark.usefixtures("tables")
+def test_nodes_never_seen(command: Command) -> None:
+    assert command(*TRAIN, "--model", "nlmlp", "--epochs", 60, "--out", "X").code == 0
+    done = command("predict", "X", "--nodes", "new.csv", "--edges", "new-links.csv", "--out", "new-labels.csv")
+    assert done.code == 0, done.err
+    with open("new-labels.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows] == ["'=cmd()", "new"]  # what a spreadsheet would take for a formula is quoted
+    assert [row["label"] for row in rows] == ["law", "arts"]
+
+
+@pytest.mark.usefixtures("tables")
+def test_models_that_know_nodes_by_number_refuse_new_ones(command: Command) -> None:
+    assert command(*TRAIN, "--model", "linkx", "--out", "X").code == 0
+    done = command("predict", "X", "--nodes", "new.csv", "--edges", "new-links.csv", "--out", "new-labels.csv")
+    assert done.code == 2
+    assert "linkx knows nodes by their number" in done.err
+    assert not Path("new-labels.csv").exists()
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_training_on_tables_is_taken_up_again(command: Command) -> None:
+    assert command(*TRAIN, "--model", "nlmlp", "--out", "X").code == 0
+    done = command("train", "--resume", "X", "--controls")
+    assert done.code == 0, done.err
+    assert "nlmlp, random order" in done.out
+    assert command("explain", "X", "page 3").code == 0
+    Path("pages.csv").write_text(Path("pages.csv").read_text().replace(",sport", ",arts", 1))
+    changed = command("report", "X")
+    assert changed.code == 2
+    assert "was trained on another version of 'pages'" in changed.err
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["texas", *TRAIN[1:]], "'texas' is named, and tables are given"),
+        (["--label", "topic"], "a column is named, but no table"),
+        (["--nodes", "nosuch.csv", "--label", "topic"], "nosuch.csv"),
+        (["--nodes", "pages.csv", "--label", "topics"], "Did you mean 'topic'?"),
+        (["--nodes", "pages.csv", "--edges", "new-links.csv", "--label", "topic"], "'new'"),
+    ],
+)
+def test_mistakes_leave_nothing_behind(command: Command, arguments: list[object], words: str) -> None:
+    before = sorted(Path().iterdir())
+    done = command("train", *arguments)
+    assert done.code == 2
+    assert words in done.err
+    assert "Traceback" not in done.err
+    assert sorted(Path().iterdir()) == before
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--out", "labels.xls"], "its ending is unknown"),
+        (["--out", "nosuch/labels.csv"], "there is no folder nosuch"),
+        (["--all", "--nodes", "new.csv", "--out", "l.csv"], "--all is of the graph that was trained on"),
+        (["--nodes", "pages.csv", "--out", "l.csv"], "'page 0'"),
+    ],
+)
+def test_mistakes_in_predicting(command: Command, arguments: list[object], words: str) -> None:
+    assert command(*TRAIN, "--model", "mlp", "--out", "X").code == 0
+    done = command("predict", "X", *arguments)
+    assert done.code == 2
+    assert words in done.err
+
+
+def test_a_graph_whose_nodes_all_have_labels(command: Command) -> None:
+    assert command("train", "mushroom-body", "--model", "mlp", "--runs", 1, "--epochs", 2, "--out", "X").code == 0
+    done = command("predict", "X", "--out", "l.csv")
+    assert done.code == 2
+    assert "--all writes what is predicted" in done.err
+    new = command("predict", "X", "--nodes", "new.csv", "--out", "l.csv")
+    assert "trained on the named graph 'mushroom-body-left'" in new.err
+
+
+@pytest.mark.usefixtures("tables")
+def test_tables_named_like_a_known_graph_get_none_of_its_settings(command: Command) -> None:
+    Path("pages.csv").rename("texas.csv")
+    assert (
+        command(
+            "train",
+            "--nodes",
+            "texas.csv",
+            "--label",
+            "topic",
+            "--model",
+            "mlp",
+            "--runs",
+            1,
+            "--epochs",
+            2,
+            "--out",
+            "X",
+        ).code
+        == 0
+    )
+    config = json.loads(Path("X", "config.json").read_text())
+    assert (config["graph"], config["preset"]) == ("own-texas", "robust")

@@ -1,0 +1,231 @@
+"""The page of a training: its parts, what it says was run, and that its command is one."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from report_samples import easy_graph, trained_on
+
+import nlgnn
+from nlgnn.cli import main
+from nlgnn.commands import train as train_command
+from nlgnn.errors import OptionError
+from nlgnn.experiments.section import Section
+from nlgnn.graph.homophily import chance_homophily, node_homophily
+from nlgnn.graph.splits import make_splits
+from nlgnn.report.page import Command, Figure, Headline, NodeList, Part
+from nlgnn.report.run_page import (
+    chosen_run,
+    homophily_rows,
+    make_answer,
+    missing_controls,
+    order_parts,
+    repeat_command,
+    run_parts,
+    verdict_words,
+    what_was_run,
+    write_run_page,
+)
+from nlgnn.training.run import Run
+from nlgnn.training.train import Plan, Trained
+
+GRAPH = easy_graph()
+
+
+def titles(parts: list[Part]) -> list[str]:
+    return [part.title for part in parts if not isinstance(part, Headline)]
+
+
+def failed(trained: Trained) -> Trained:
+    """Its first run failed."""
+    first = trained.runs[0]
+    run = Run(first.index, first.seed, first.protocol, first.split, failure="run 0: the loss was nan in epoch 2")
+    return replace(trained, runs=[run, *trained.runs[1:]])
+
+
+def test_parts_come_in_the_order_that_they_are_asked_for(trained: Trained) -> None:
+    parts = run_parts(trained, GRAPH, {"gcn": trained})
+    assert isinstance(parts[0], Headline)
+    found = titles(parts)
+    wanted = [
+        "Beside what it should beat",
+        "The sorted sequence",
+        "Do neighbours in the order agree?",
+        "Loss over the epochs",
+        "Validation over the epochs",
+        "What is taken for what",
+        "Does it know what it knows?",
+        "Accuracy by class",
+        "Accuracy by number of neighbours",
+        "Accuracy by agreement of neighbours",
+        "The embedding in two dimensions",
+        "Which classes are joined to which?",
+        "Graph easy",
+        "Do neighbours agree?",
+        "What was run",
+        "Run it again",
+    ]
+    assert [title for title in found if title in wanted] == wanted
+
+
+def test_every_chart_is_valid(trained: Trained) -> None:
+    """The page leaves it out, which saves seconds."""
+    parts = run_parts(trained, GRAPH, {"gcn": trained})
+    figures = [part.strips if isinstance(part, NodeList) else part for part in parts]
+    charts = [part.chart for part in figures if isinstance(part, Figure)]
+    assert len(charts) == 12
+    for chart in charts:
+        chart.to_dict()
+
+
+def test_homophily_of_the_order_stands_beside_chance_the_graph_and_the_beginning() -> None:
+    rows = homophily_rows(GRAPH, np.array([[0.3, 0.5], [0.4, 0.9]]))
+    level, chance, before, after = rows
+    assert (level["mean"], chance["mean"]) == (node_homophily(GRAPH), chance_homophily(GRAPH))
+    assert (before["mean"], after["mean"]) == pytest.approx((0.35, 0.7))
+    std = np.std([0.5, 0.9], ddof=1)
+    assert (after["low"], after["high"]) == pytest.approx((0.7 - std, 0.7 + std))
+    alone = homophily_rows(GRAPH, np.array([[0.3, 0.5]]))
+    assert [row["low"] for row in alone] == [row["mean"] for row in alone]
+
+
+def test_local_models_have_no_order(tmp_path: Path) -> None:
+    for number, options in enumerate(({"model": "gcn"}, {"aggregation": "attention"})):
+        local = trained_on(GRAPH, tmp_path / str(number), **options)
+        splits = make_splits(GRAPH, "random-60", 2)
+        assert order_parts(local, GRAPH, local.runs, local.runs[0], splits[0], np.ones((60, 3)) / 3) == []
+        found = titles(run_parts(local, GRAPH, {}))
+        assert "The sorted sequence" not in found
+        assert "The embedding in two dimensions" in found
+
+
+def test_a_run_can_be_chosen(trained: Trained) -> None:
+    assert chosen_run(trained.runs, None).index == 0
+    assert chosen_run(trained.runs, 1).index == 1
+    with pytest.raises(OptionError, match=r"no finished run 7\.\nChoose one of these: 0, 1\."):
+        chosen_run(trained.runs, 7)
+    found = next(part for part in run_parts(trained, GRAPH, {}, 1) if isinstance(part, NodeList))
+    assert "the epoch that run 1 chose" in found.strips.caption
+
+
+def test_the_first_run_that_did_not_fail_is_looked_into(trained: Trained) -> None:
+    parts = run_parts(failed(trained), GRAPH, {})
+    found = next(part for part in parts if isinstance(part, NodeList))
+    assert "the epoch that run 1 chose" in found.strips.caption
+    headline = parts[0]
+    assert isinstance(headline, Headline)
+    assert "mean of 1 run," in headline.what
+    words = next(part.text for part in parts if isinstance(part, Section) and part.title == "What was run")
+    assert words == "Left out of the figures: run 0: the loss was nan in epoch 2."
+
+
+def test_answer_is_paired_over_runs(trained: Trained) -> None:
+    splits = make_splits(GRAPH, "random-60", 2)
+    other = failed(trained)
+    answer = make_answer(trained, GRAPH, splits, {"other": other})
+    assert answer.part == "test"
+    own = [run.test["accuracy"] for run in trained.runs]
+    assert answer.figures["majority class"] == pytest.approx([100 / 3, 100 / 3])
+    assert {**answer.figures, "majority class": []} == {"nlmlp": own, "majority class": [], "other": [None, own[1]]}
+
+
+def test_without_test_labels_validation_is_shown(tmp_path: Path) -> None:
+    splits = [replace_test(split) for split in make_splits(GRAPH, "random-60", 2)]
+    graph = replace(GRAPH, splits={"column": tuple(splits)})
+    blind = trained_on(graph, tmp_path / "run", protocol="column")
+    parts = run_parts(blind, graph, {})
+    headline = parts[0]
+    assert isinstance(headline, Headline)
+    assert headline.what.startswith("validation accuracy of nlmlp")
+    assert headline.sentences[0].startswith("No test node has a label")
+    assert "What is taken for what" not in titles(parts)
+
+
+def replace_test(split: nlgnn.Split) -> nlgnn.Split:
+    return nlgnn.Split(split.train, split.val, np.zeros_like(split.test), "column", split.index)
+
+
+def test_the_verdict_is_told(trained: Trained) -> None:
+    assert verdict_words(trained).startswith("Not diagnosed. nlgnn diagnose easy ")
+    told = replace(trained, plan=replace(trained.plan, verdict="Neighbours help. Much."))
+    assert verdict_words(told) == "Diagnosis: Neighbours help. Much."
+
+
+def test_missing_controls_are_named(trained: Trained, tmp_path: Path) -> None:
+    (command,) = missing_controls(trained, {})
+    assert isinstance(command, Command)
+    assert command.words == f"nlgnn train --resume {shlex.quote(str(trained.folder.path))} --controls"
+    assert missing_controls(trained, {"gcn": trained}) == []
+    assert missing_controls(replace(trained, plan=replace(trained.plan, model="gcn")), {}) == []
+
+
+def test_every_setting_is_told(trained: Trained) -> None:
+    section, again = what_was_run(trained)
+    assert isinstance(section, Section)
+    told = {row["setting"]: row["value"] for row in section.rows}
+    config = trained.folder.config
+    for name, value in (config["recipe"] | config["model_arguments"]).items():
+        assert told[name] == str(value)
+    assert told["graph"] == f"easy, fingerprint {GRAPH.fingerprint}"
+    assert (told["protocol"], told["seeds"]) == ("random-60, 2 runs", "0, 1")
+    assert "torch" in told["versions"]
+    assert told["date"] == config["date"]
+    assert told["machine"].startswith(config["machine"]["processor"])
+    assert isinstance(again, Command)
+
+
+def test_older_folders_recorded_less(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("machine", "date"):
+        monkeypatch.delitem(trained.folder.config, name)
+    section = what_was_run(trained)[0]
+    assert isinstance(section, Section)
+    told = {row["setting"]: row["value"] for row in section.rows}
+    assert (told["machine"], told["date"]) == ("not recorded", "not recorded")
+
+
+OPTIONS = [
+    {},
+    {"hidden": 8, "dropout": 0.25, "kernel_size": 3, "stopping": "never", "threads": "auto", "device": "cpu"},
+    {"order": "random", "aggregation": "sort", "weight_decay": 1e-06, "memory": "8GiB", "threads": 2},
+    {"score_bias": True, "multiply_score": False},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_the_command_trains_the_same_again(
+    options: dict[str, Any], trained: Trained, monkeypatch: pytest.MonkeyPatch, as_users_run_it: None, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = Plan("mushroom-body-left", "nlgcn", "random-10", 3, None, options)
+    asked: list[Plan] = []
+    monkeypatch.setattr(train_command, "_train_all", lambda plans, *_: asked.extend(plans))
+    program, *arguments = shlex.split(repeat_command(replace(trained, plan=plan)))
+    assert program == "nlgnn"
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code in (0, None)
+    assert [replace(plan, preset="paper")] == [replace(one, options=_parsed(one.options, options)) for one in asked]
+
+
+def _parsed(found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    """Mixtures of types are text on the command line, and checked later."""
+    return {name: type(wanted[name])(value) for name, value in found.items()}
+
+
+def test_the_line_for_a_graph_of_ones_own_trains_the_same_again(trained: Trained) -> None:
+    namespace: dict[str, Any] = {"nlgnn": nlgnn, "graph": GRAPH}
+    exec(repeat_command(trained), namespace)
+    assert [run.test for run in namespace["runs"]] == [run.test for run in trained.runs]
+
+
+def test_written(trained: Trained, tmp_path: Path) -> None:
+    write_run_page(tmp_path / "report.html", trained, GRAPH, {})
+    text = (tmp_path / "report.html").read_text()
+    assert text.startswith("<!doctype html>")
+    assert "<title>nlmlp on easy</title>" in text
+    assert len(text) < 1_200_000

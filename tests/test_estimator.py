@@ -1,0 +1,179 @@
+"""NodeClassifier keeps scikit-learn's contract, sees no label that it was not given, and survives saving."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from nlgnn import Graph, NodeClassifier, load_graph
+from nlgnn.errors import NlgnnError
+from nlgnn.estimator import learning_splits
+
+GRAPH = load_graph("mushroom-body")
+NAMES = np.array(GRAPH.class_names)[GRAPH.y]
+NODES = np.arange(GRAPH.num_nodes)
+SHORT: dict[str, Any] = {"n_runs": 2, "options": {"epochs": 15, "hidden": 8}}
+
+
+@pytest.fixture(scope="module")
+def fitted() -> NodeClassifier:
+    return NodeClassifier("nlgcn", **SHORT).fit(GRAPH)
+
+
+def test_a_graph_with_labels(fitted: NodeClassifier) -> None:
+    probabilities = fitted.predict_proba(GRAPH)
+    np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-6)
+    assert (fitted.predict(GRAPH) == fitted.classes_[probabilities.argmax(1)]).all()
+    assert fitted.score(GRAPH) == pytest.approx((fitted.predict() == NAMES).mean())
+    assert fitted.score(GRAPH) > 0.6
+
+
+def test_parameters_are_stored_and_cloned_as_given() -> None:
+    estimator = NodeClassifier("gcn", graph=GRAPH, n_runs=3, random_state=7, options={"epochs": 2})
+    twin = clone(estimator)
+    assert twin.get_params() == estimator.get_params()
+    assert twin.graph is GRAPH  # never copied
+    assert twin.set_params(n_runs=1).n_runs == 1
+    with pytest.raises(Exception, match="not fitted"):
+        twin.predict()
+
+
+def test_cross_validation_and_grid_search_over_node_numbers() -> None:
+    estimator = NodeClassifier("gcn", graph=GRAPH, **SHORT)
+    assert len(cross_val_score(estimator, NODES, NAMES, cv=2, error_score="raise")) == 2
+    search = GridSearchCV(estimator, {"model": ["mlp", "gcn"]}, cv=2, error_score="raise").fit(NODES, NAMES)
+    assert len(set(search.cv_results_["mean_test_score"])) == 2  # two models, not one twice
+    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
+
+
+def test_labels_that_were_not_given_are_not_seen() -> None:
+    other = replace(GRAPH, y=np.roll(GRAPH.y, 50))
+    learned = NODES[::2]
+    one, two = (
+        NodeClassifier("nlgcn", graph=graph, **SHORT).fit(learned, NAMES[learned]).predict_proba()
+        for graph in (GRAPH, other)
+    )
+    np.testing.assert_array_equal(one, two)
+
+
+def test_labels_of_any_kind() -> None:
+    for labels in (GRAPH.y * 10, NAMES):
+        found = NodeClassifier("mlp", graph=GRAPH, **SHORT).fit(NODES, labels).predict(NODES[:5])
+        assert found.dtype.kind == np.asarray(labels).dtype.kind
+        assert set(found) <= set(labels)
+
+
+def test_auto_chooses_and_says_why() -> None:
+    estimator = NodeClassifier(n_runs=2, options={"epochs": 15}).fit(GRAPH)
+    assert estimator.model_ in ("gcn", "nlgcn", "gat", "nlgat", "mlp", "nlmlp")
+    assert estimator.verdict_
+
+
+def test_balanced_classes_reach_the_recipe() -> None:
+    assert NodeClassifier("mlp", class_weight="balanced", **SHORT).fit(GRAPH).recipe_.class_weight == "balanced"
+
+
+def test_the_same_seed_gives_the_same(fitted: NodeClassifier) -> None:
+    again = clone(fitted).fit(GRAPH)
+    np.testing.assert_array_equal(again.predict_proba(), fitted.predict_proba())
+    other = clone(fitted).set_params(random_state=5).fit(GRAPH)
+    assert not np.allclose(other.predict_proba(), fitted.predict_proba())
+
+
+def test_saved_and_loaded(fitted: NodeClassifier, tmp_path: Path) -> None:
+    fitted.save(tmp_path / "model")
+    loaded = NodeClassifier.load(tmp_path / "model", GRAPH)
+    np.testing.assert_array_equal(loaded.predict_proba(), fitted.predict_proba())
+    assert loaded.get_params()["options"] == SHORT["options"]
+    with pytest.raises(NlgnnError, match="exists already"):
+        fitted.save(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda folder: (folder / "00.safetensors").write_bytes(b"x"), "is damaged"),
+        (lambda folder: flip_a_byte(folder / "00.safetensors"), "checksum"),
+        (lambda folder: (folder / "00.safetensors").write_bytes(pickle.dumps({})), "is damaged"),
+        (lambda folder: (folder / "01.safetensors").unlink(), "is missing"),
+        (lambda folder: (folder / "model.json").write_text("{"), "cannot be read as a model folder"),
+        (lambda folder: (folder / "model.json").unlink(), "it has no model.json"),
+        (lambda folder: rewrite(folder, format_version=99), "newer version"),
+        (lambda folder: rewrite(folder, files={"../../00.safetensors": "0"}), "checksum"),
+    ],
+)
+def test_damaged_folders(fitted: NodeClassifier, tmp_path: Path, change: Any, words: str) -> None:
+    fitted.save(tmp_path / "model")
+    change(tmp_path / "model")
+    with pytest.raises(NlgnnError, match=words):
+        NodeClassifier.load(tmp_path / "model", GRAPH)
+
+
+def flip_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def rewrite(folder: Path, **changed: Any) -> None:
+    content = json.loads((folder / "model.json").read_text())
+    (folder / "model.json").write_text(json.dumps(content | changed))
+
+
+@pytest.mark.parametrize(
+    ("fit", "words"),
+    [
+        (lambda: NodeClassifier("gcn").fit([0, 1], ["a", "b"]), "node numbers are of no graph"),
+        (lambda: NodeClassifier("gcn", graph=GRAPH).fit([0, 1], ["a"]), "2 nodes, but labels of shape"),
+        (lambda: NodeClassifier("gcn", graph=GRAPH).fit([0, 9999], ["a", "b"]), "no node number from 0 to 208"),
+        (lambda: NodeClassifier("gcn").fit(GRAPH, [1]), "a graph has its own labels"),
+        (lambda: NodeClassifier("gcn", graph=GRAPH).fit(NODES, ["a"] * 209), "fewer than two classes"),
+        (lambda: NodeClassifier("gcm").fit(GRAPH), "there is no model 'gcm'"),
+    ],
+)
+def test_mistakes(fit: Any, words: str) -> None:
+    with pytest.raises(NlgnnError, match=words):
+        fit()
+
+
+def larger(graph: Graph, further: int) -> Graph:
+    """The graph with copies of its first nodes, of unknown label, joined as those are."""
+    copied = graph.edge_index[:, graph.edge_index[0] < further].copy()
+    copied[0] += graph.num_nodes
+    return Graph(
+        np.concatenate([graph.dense_features(), graph.dense_features()[:further]]),
+        np.concatenate([graph.edge_index, copied], axis=1),
+        np.concatenate([graph.y, np.full(further, -1)]),
+        directed=graph.directed,
+        class_names=graph.class_names,
+    )
+
+
+def test_nodes_never_seen(fitted: NodeClassifier) -> None:
+    found = fitted.predict(larger(GRAPH, 5))
+    assert len(found) == GRAPH.num_nodes + 5
+    linkx = NodeClassifier("linkx", **SHORT).fit(GRAPH)
+    with pytest.raises(NlgnnError, match="linkx knows nodes by their number"):
+        linkx.predict(larger(GRAPH, 5))
+
+
+def test_other_features_are_refused(fitted: NodeClassifier) -> None:
+    with pytest.raises(NlgnnError, match="has 2 features; the model has"):
+        fitted.predict(Graph(np.ones((3, 2)), np.zeros((2, 0), int), [0, 1, 2]))
+
+
+def test_divisions_are_by_class_and_differ() -> None:
+    splits = learning_splits(GRAPH, 3, 0)
+    assert not (splits[0].val == splits[1].val).all()
+    for split in splits:
+        assert not split.test.any()
+        assert (split.train | split.val).sum() == GRAPH.num_nodes
+        assert set(GRAPH.y[split.val]) == set(GRAPH.y)
