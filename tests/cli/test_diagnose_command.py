@@ -145,10 +145,10 @@ def test_real_gate_and_controls(command: Command) -> None:
 def test_interrupted_and_resumed(older: bool, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     whole_train = train_module.train
 
-    def interrupted(plan: Any, *arguments: Any) -> Any:
+    def interrupted(plan: Any, *arguments: Any, **more: Any) -> Any:
         if not plan.model.startswith("nl"):
             raise KeyboardInterrupt
-        return whole_train(plan, *arguments)
+        return whole_train(plan, *arguments, **more)
 
     decide(monkeypatch, False)
     monkeypatch.setattr(train_module, "train", interrupted)
@@ -180,10 +180,10 @@ def test_a_non_local_model_that_fails_wholly_is_not_taken(
 ) -> None:
     whole_train = train_module.train
 
-    def failing(plan: Any, *arguments: Any) -> Any:
+    def failing(plan: Any, *arguments: Any, **more: Any) -> Any:
         if plan.model.startswith("nl") or local_fails:
             plan = replace(plan, options={**plan.options, "lr": 1e30})
-        return whole_train(plan, *arguments)
+        return whole_train(plan, *arguments, **more)
 
     monkeypatch.setattr(train_module, "train", failing)
     done = command(*AUTO)

@@ -14,6 +14,7 @@ from nlgnn.training.recipe import Recipe
 def test_the_defaults() -> None:
     assert Recipe().model_dump() == {
         "features": "unit-sum",
+        "class_weight": "none",
         "epochs": 1000,
         "lr": 0.01,
         "weight_decay": 5e-4,
