@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 from dataclasses import replace
@@ -100,14 +101,17 @@ def test_saved_and_loaded(fitted: NodeClassifier, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda folder: (folder / "00.safetensors").write_bytes(b"x"), "is damaged"),
+        (lambda folder: (folder / "00.safetensors").write_bytes(b"x"), "checksum"),
         (lambda folder: flip_a_byte(folder / "00.safetensors"), "checksum"),
-        (lambda folder: (folder / "00.safetensors").write_bytes(pickle.dumps({})), "is damaged"),
+        (lambda folder: put_a_pickle(folder), "is damaged"),
         (lambda folder: (folder / "01.safetensors").unlink(), "is missing"),
         (lambda folder: (folder / "model.json").write_text("{"), "cannot be read as a model folder"),
         (lambda folder: (folder / "model.json").unlink(), "it has no model.json"),
         (lambda folder: rewrite(folder, format_version=99), "newer version"),
-        (lambda folder: rewrite(folder, files={"../../00.safetensors": "0"}), "checksum"),
+        (lambda folder: rewrite(folder, files={"../../00.safetensors": "0"}), "is no file of weights"),
+        (lambda folder: rewrite(folder, format_version="x"), "cannot be read as a model folder"),
+        (lambda folder: rewrite(folder, files=[]), "cannot be used"),
+        (lambda folder: rewrite(folder, parameters={"nosuch": 1}), "cannot be used"),
     ],
 )
 def test_damaged_folders(fitted: NodeClassifier, tmp_path: Path, change: Any, words: str) -> None:
@@ -121,6 +125,14 @@ def flip_a_byte(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
+
+
+def put_a_pickle(folder: Path) -> None:
+    """With its right checksum: it must be refused for what it is."""
+    content = pickle.dumps({})
+    (folder / "00.safetensors").write_bytes(content)
+    files = json.loads((folder / "model.json").read_text())["files"]
+    rewrite(folder, files=files | {"00.safetensors": hashlib.sha256(content).hexdigest()})
 
 
 def rewrite(folder: Path, **changed: Any) -> None:
@@ -137,6 +149,11 @@ def rewrite(folder: Path, **changed: Any) -> None:
         (lambda: NodeClassifier("gcn").fit(GRAPH, [1]), "a graph has its own labels"),
         (lambda: NodeClassifier("gcn", graph=GRAPH).fit(NODES, ["a"] * 209), "fewer than two classes"),
         (lambda: NodeClassifier("gcm").fit(GRAPH), "there is no model 'gcm'"),
+        (lambda: NodeClassifier("gcn", n_runs=0).fit(GRAPH), "n_runs=0"),
+        (lambda: NodeClassifier("gcn", random_state=-1).fit(GRAPH), "seed=-1"),
+        (lambda: NodeClassifier("gcn", graph=GRAPH).fit([], []), "fewer than two classes"),
+        (lambda: NodeClassifier("gcn", graph=GRAPH).fit([3, 3], ["a", "b"]), "given twice, with different labels"),
+        (lambda: NodeClassifier("gcn", graph=GRAPH).fit(np.zeros((3, 2), int), ["a"] * 3), "no node number"),
     ],
 )
 def test_mistakes(fit: Any, words: str) -> None:
@@ -163,6 +180,21 @@ def test_nodes_never_seen(fitted: NodeClassifier) -> None:
     linkx = NodeClassifier("linkx", **SHORT).fit(GRAPH)
     with pytest.raises(NlgnnError, match="linkx knows nodes by their number"):
         linkx.predict(larger(GRAPH, 5))
+
+
+def test_a_failed_fit_leaves_what_was_there(fitted: NodeClassifier) -> None:
+    before = fitted.predict_proba()
+    with pytest.raises(NlgnnError):
+        fitted.fit(Graph(GRAPH.x, GRAPH.edge_index, np.zeros(209, int)))
+    np.testing.assert_array_equal(fitted.predict_proba(), before)
+    assert len(fitted.predict([])) == 0
+
+
+def test_what_cannot_be_saved(fitted: NodeClassifier, tmp_path: Path) -> None:
+    odd = clone(fitted).set_params(options={"epochs": 2, "lr": np.float32(0.01)}).fit(GRAPH)
+    with pytest.raises(NlgnnError, match="cannot be saved"):
+        odd.save(tmp_path / "odd")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_other_features_are_refused(fitted: NodeClassifier) -> None:

@@ -14,10 +14,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
-from nlgnn.errors import DataError, OptionError
+from nlgnn.errors import DataError, OptionError, RunFolderError
 from nlgnn.experiments.auto import choose_model
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
+from nlgnn.training.execution import model_like
 from nlgnn.training.fit import fit, predict
 from nlgnn.training.model_folder import ModelFolder
 from nlgnn.training.prediction import temperatures, together
@@ -71,62 +72,60 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Graph | Sequence[int] | NDArray[np.integer], y: object = None) -> NodeClassifier:
         """Learn from a graph with labels, or from the labels `y` of the nodes `X` of `self.graph`."""
-        graph = X if isinstance(X, Graph) else self._relabelled(X, y)
+        if not isinstance(self.model, str) or self.n_runs < 1:
+            raise OptionError(f"model={self.model!r}, n_runs={self.n_runs}.", "Give a name, and at least one run.")
+        given = {"seed": self.random_state, **(self.options or {})}
+        if self.class_weight is not None:
+            given["class_weight"] = self.class_weight
+        Recipe(seed=given["seed"], class_weight=given.get("class_weight", "none"))  # a bad value speaks now
         if isinstance(X, Graph):
             if y is not None:
                 raise OptionError("a graph has its own labels.", "Leave y out, or give node numbers and their labels.")
-            self.classes_ = np.array(graph.class_names)
-        splits = learning_splits(graph, self.n_runs, self.random_state)
-        divided = replace(graph, splits={"column": tuple(splits)})
-        given = {**(self.options or {}), "seed": self.random_state}
-        if self.class_weight is not None:
-            given["class_weight"] = self.class_weight
-        self.model_ = self.model
-        if self.model.lower() == AUTO:
-            choice = choose_model(divided, "column", preset=self.preset, progress=self.progress, **given)
-            self.model_, given, self.runs_, self.verdict_ = (
-                choice.model,
-                choice.options,
-                choice.runs,
-                choice.diagnosis.verdict.words,
-            )
-            self.factory_, self.recipe_ = configure(self.model_, divided, self.preset, **given)
+            graph, classes = X, np.array(X.class_names)
         else:
-            self.factory_, self.recipe_ = configure(self.model_, divided, self.preset, **given)
-            self.runs_ = fit(self.factory_, divided, splits, self.recipe_, progress=self.progress)
-        self.runs_ = [run for run in self.runs_ if run.failure is None]
-        self.graph_ = graph
-        self.n_features_in_ = graph.num_features
-        each = predict(self.factory_, graph, self.runs_, self.recipe_).numpy()
-        self.temperatures_ = temperatures(each, self.runs_, graph, splits)
+            graph, classes = self._relabelled(X, y)
+        splits = learning_splits(graph, self.n_runs, given["seed"])
+        divided = replace(graph, splits={"column": tuple(splits)})
+        model, verdict = self.model, None
+        if model.lower() == AUTO:
+            choice = choose_model(divided, "column", preset=self.preset, progress=self.progress, **given)
+            model, given, verdict = choice.model, choice.options, choice.diagnosis.verdict.words
+        factory, recipe = configure(model, divided, self.preset, **given)
+        runs = choice.runs if verdict else fit(factory, divided, splits, recipe, progress=self.progress)
+        runs = [run for run in runs if run.failure is None]
+        each = predict(factory, graph, runs, recipe).numpy()
+        # All at once, at the end: a fit that fails leaves what was there before.
+        self.model_, self.factory_, self.recipe_, self.runs_ = model, factory, recipe, runs
+        self.classes_, self.verdict_, self.graph_ = classes, verdict, graph
+        self.temperatures_ = temperatures(each, runs, graph, splits)
+        self.num_features_, self.num_nodes_ = graph.num_features, graph.num_nodes
         return self
 
-    def _relabelled(self, nodes: object, y: object) -> Graph:
-        """The graph with the labels given and no others: what is held back must not be seen."""
+    def _relabelled(self, nodes: object, y: object) -> tuple[Graph, NDArray[Any]]:
+        """The graph with the labels given and no others, since what is held back must not be seen; and the classes."""
         if self.graph is None:
             raise OptionError("node numbers are of no graph.", "Give it: NodeClassifier(graph=...), or fit a Graph.")
-        numbers, labels = np.asarray(nodes).reshape(-1), np.asarray(y)
+        numbers, labels = node_numbers(nodes, self.graph.num_nodes), np.asarray(y)
         if labels.shape != numbers.shape:
             raise DataError(f"{len(numbers)} nodes, but labels of shape {labels.shape}.", "Give one label a node.")
-        check_numbers(numbers, self.graph.num_nodes)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
+        classes, codes = np.unique(labels, return_inverse=True)
         known = np.full(self.graph.num_nodes, -1)
         known[numbers] = codes
-        names = tuple(str(name) for name in self.classes_)
-        return replace(self.graph, y=known, class_names=names, splits={})
+        if (known[numbers] != codes).any():
+            raise DataError("a node is given twice, with different labels.", "Give one label a node.")
+        names = tuple(str(name) for name in classes)
+        return replace(self.graph, y=known, class_names=names, splits={}), classes
 
     def predict_proba(self, X: Graph | Sequence[int] | NDArray[np.integer] | None = None) -> NDArray[np.floating]:
         """Calibrated probabilities, `[nodes, classes]`: of a graph's nodes, or of some of the one it was fitted on."""
-        check_is_fitted(self, "runs_")
+        check_is_fitted(self)
         graph = X if isinstance(X, Graph) else self.graph_
         self._check_graph(graph)
         each = predict(self.factory_, graph, self.runs_, self.recipe_).numpy()
         mean = together(each, self.temperatures_)
         if X is None or isinstance(X, Graph):
             return mean
-        numbers = np.asarray(X).reshape(-1)
-        check_numbers(numbers, graph.num_nodes)
-        chosen: NDArray[np.floating] = mean[numbers]
+        chosen: NDArray[np.floating] = mean[node_numbers(X, graph.num_nodes)]
         return chosen
 
     def predict(self, X: Graph | Sequence[int] | NDArray[np.integer] | None = None) -> NDArray[Any]:
@@ -138,22 +137,29 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(
         self, X: Graph | Sequence[int] | NDArray[np.integer], y: object = None, sample_weight: Any = None
     ) -> float:
-        """Accuracy, a share: of the labels that a graph has, or of those given."""
+        """Accuracy, a share: of the labels that a graph has, or of those given.
+
+        Of the graph that it was fitted on, most of these labels were learned from: hold some back to know more.
+        """
         from sklearn.metrics import accuracy_score
 
         if isinstance(X, Graph):
+            if y is not None or sample_weight is not None or not X.labelled.any():
+                raise OptionError(
+                    "a graph is scored by its own labels.", "Give labels in the graph, or node numbers and y."
+                )
             known = X.labelled
             names = np.array(X.class_names)[X.y[known]]
             return float(accuracy_score(names, self.predict(X).astype(str)[known]))
         return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
     def _check_graph(self, graph: Graph) -> None:
-        if graph.num_features != self.n_features_in_:
+        if graph.num_features != self.num_features_:
             raise DataError(
-                f"graph {graph.name!r} has {graph.num_features} features; the model has {self.n_features_in_}.",
+                f"graph {graph.name!r} has {graph.num_features} features; the model has {self.num_features_}.",
                 "Encode new nodes as the fitted ones were.",
             )
-        if graph.num_nodes != self.graph_.num_nodes and getattr(self.factory_(), "identifies_nodes", False):
+        if graph.num_nodes != self.num_nodes_ and getattr(model_like(self.factory_), "identifies_nodes", False):
             raise DataError(
                 f"{self.model_} knows nodes by their number or by their row of the adjacency matrix: it cannot tell "
                 "the labels of nodes that it has not seen.",
@@ -162,7 +168,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model as a folder of JSON and safetensors. The graph is not in it."""
-        check_is_fitted(self, "runs_")
+        check_is_fitted(self)
         parameters = {name: value for name, value in self.get_params().items() if name != "graph"}
         ModelFolder.write(
             Path(path),
@@ -173,7 +179,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "recipe": self.recipe_.model_dump(),
                 "classes": self.classes_.tolist(),
                 "temperatures": self.temperatures_,
-                "features": self.n_features_in_,
+                "features": self.num_features_,
+                "nodes": self.num_nodes_,
                 "runs": [run.summary() for run in self.runs_],
             },
             [run.state for run in self.runs_],
@@ -186,13 +193,18 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from nlgnn.training.systems import load as load_system
 
         saved, states = ModelFolder.read(Path(path))
-        made = cls(**saved["parameters"], graph=graph)
-        made.model_ = saved["model"]
-        made.factory_ = partial(load_system(get_system(made.model_)), **saved["model_arguments"])
-        made.recipe_ = Recipe(**saved["recipe"])
-        made.classes_, made.temperatures_ = np.array(saved["classes"]), saved["temperatures"]
-        made.n_features_in_, made.graph_ = saved["features"], graph
-        made.runs_ = [Run(**{**run, "state": state}) for run, state in zip(saved["runs"], states, strict=True)]
+        try:
+            made = cls(**saved["parameters"], graph=graph)
+            made.model_ = saved["model"]
+            made.factory_ = partial(load_system(get_system(made.model_)), **saved["model_arguments"])
+            made.recipe_ = Recipe(**saved["recipe"])
+            made.classes_, made.temperatures_ = np.array(saved["classes"]), saved["temperatures"]
+            made.num_features_, made.num_nodes_, made.graph_ = saved["features"], saved["nodes"], graph
+            made.runs_ = [Run(**{**run, "state": state}) for run, state in zip(saved["runs"], states, strict=True)]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RunFolderError(
+                f"{path}/model.json cannot be used: {error}.", "Restore the file, or fit again."
+            ) from None
         made._check_graph(graph)
         return made
 
@@ -225,6 +237,12 @@ def learning_splits(graph: Graph, runs: int, seed: int) -> list[Split]:
     ]
 
 
-def check_numbers(numbers: NDArray[Any], nodes: int) -> None:
-    if numbers.size and (numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= nodes):
+def node_numbers(values: object, nodes: int) -> NDArray[np.int64]:
+    """As scikit-learn gives them: `[k]` or `[k, 1]` whole numbers."""
+    numbers = np.asarray(values)
+    numbers = numbers[:, 0] if numbers.ndim == 2 and numbers.shape[1] == 1 else numbers
+    if numbers.ndim != 1 or (
+        numbers.size and (numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= nodes)
+    ):
         raise DataError(f"X holds what is no node number from 0 to {nodes - 1}.", "Give whole numbers of nodes.")
+    return numbers.astype(np.int64)

@@ -79,6 +79,29 @@ def test_nodes_never_seen(command: Command) -> None:
 
 
 @pytest.mark.usefixtures("tables")
+def test_new_nodes_are_told_from_old_ones_that_only_edges_name(command: Command) -> None:
+    with open("links.csv", "a") as file:
+        file.write("page 1,ghost\n")
+    assert command(*TRAIN, "--model", "mlp", "--unknown-nodes", "add", "--out", "X").code == 0
+    done = command("predict", "X", "--nodes", "new.csv", "--out", "new.parquet")
+    assert done.code == 0, done.err
+    assert pq.read_table("new.parquet").to_pydict()["id"] == ["=cmd()", "new"]
+
+
+@pytest.mark.usefixtures("tables")
+def test_other_splits_than_those_of_training_are_noticed(command: Command) -> None:
+    with open("pages.csv", newline="") as file:
+        header, *rows = list(csv.reader(file))
+    parts = [["train", "val", "test"][number % 3] for number in range(60)]
+    write("pages.csv", [[*header, "split"], *([*row, part] for row, part in zip(rows, parts, strict=True))])
+    assert command(*TRAIN, "--model", "mlp", "--out", "X").code == 0
+    write("pages.csv", [[*header, "split"], *([*row, part] for row, part in zip(rows, parts[::-1], strict=True))])
+    done = command("report", "X")
+    assert done.code == 2
+    assert "its splits or class names differ" in done.err
+
+
+@pytest.mark.usefixtures("tables")
 def test_models_that_know_nodes_by_number_refuse_new_ones(command: Command) -> None:
     assert command(*TRAIN, "--model", "linkx", "--out", "X").code == 0
     done = command("predict", "X", "--nodes", "new.csv", "--edges", "new-links.csv", "--out", "new-labels.csv")
@@ -105,8 +128,9 @@ def test_a_training_on_tables_is_taken_up_again(command: Command) -> None:
     ("arguments", "words"),
     [
         (["texas", *TRAIN[1:]], "'texas' is named, and tables are given"),
-        (["--label", "topic"], "a column is named, but no table"),
+        (["--label", "topic"], "something is said of tables, but none is given"),
         (["--nodes", "nosuch.csv", "--label", "topic"], "nosuch.csv"),
+        (["--nodes", "pages.csv", "--edges", "links.csv"], "no column of labels is named"),
         (["--nodes", "pages.csv", "--label", "topics"], "Did you mean 'topic'?"),
         (["--nodes", "pages.csv", "--edges", "new-links.csv", "--label", "topic"], "'new'"),
     ],
@@ -128,10 +152,12 @@ def test_mistakes_leave_nothing_behind(command: Command, arguments: list[object]
         (["--out", "nosuch/labels.csv"], "there is no folder nosuch"),
         (["--all", "--nodes", "new.csv", "--out", "l.csv"], "--all is of the graph that was trained on"),
         (["--nodes", "pages.csv", "--out", "l.csv"], "'page 0'"),
+        (["--nodes", "short.csv", "--out", "l.csv"], "short.csv lacks the column 'text'"),
     ],
 )
 def test_mistakes_in_predicting(command: Command, arguments: list[object], words: str) -> None:
     assert command(*TRAIN, "--model", "mlp", "--out", "X").code == 0
+    write("short.csv", [["url", "length", "words"], ["new", 3, "a new name for the text"]])
     done = command("predict", "X", *arguments)
     assert done.code == 2
     assert words in done.err

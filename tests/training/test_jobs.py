@@ -165,6 +165,11 @@ def test_classes_that_count_alike() -> None:
     assert np.bincount(y[nodes]).tolist() == [32, 32, 33]  # 8, 4 and 3 nodes, 4, 8 and 11 times
     assert set(nodes.tolist()) == set(range(15))  # never a validation node
     assert training_nodes(split, y, "none").tolist() == list(range(15))
+    even = training_nodes(split, np.array([0] * 5 + [1] * 5 + [2] * 5 + [3]), "balanced")
+    assert len(even) == 15  # nothing to even out
+    rare = np.array([0] * 14999 + [1])
+    of_rare = training_nodes(Split.from_indices(15000, train=range(15000), val=[], test=[]), rare, "balanced")
+    assert np.bincount(rare[of_rare]).tolist() == [14999, 100]  # never more than a hundred times
 
 
 def test_balanced_training_finds_the_rare_class() -> None:

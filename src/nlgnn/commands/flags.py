@@ -72,7 +72,7 @@ def own_tables(settings: dict[str, Any]) -> OwnTables | None:
     roles = {name.removesuffix("_column"): value for name, value in given.items() if value is not None}
     if nodes is None and edges is None:
         if roles:
-            raise OptionError("a column is named, but no table.", "Give --nodes, --edges or both.")
+            raise OptionError("something is said of tables, but none is given.", "Give --nodes, --edges or both.")
         return None
     if "directed_edges" in roles:
         roles["directed"] = roles.pop("directed_edges")

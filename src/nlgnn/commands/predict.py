@@ -35,27 +35,27 @@ def predict(
     from nlgnn.training.train import read_trained
 
     check_table_path(out)
+    with_new = nodes is not None or edges is not None
+    if with_new and every:
+        raise OptionError("--all is of the graph that was trained on.", "Leave it out: all new nodes are written.")
     trained, graph = read_trained(folder)
-    heats = heats_of(trained, graph)
-    chosen = np.arange(graph.num_nodes) if every else np.flatnonzero(~graph.labelled)
-    if nodes is not None or edges is not None:
-        if every:
-            raise OptionError("--all is of the graph that was trained on.", "Leave it out: all new nodes are written.")
-        found, before = new_graph(trained, graph, nodes, edges)
+    written, chosen = graph, np.arange(graph.num_nodes) if every else np.flatnonzero(~graph.labelled)
+    if with_new:
+        found, chosen = new_graph(trained, graph, nodes, edges)
         for note in (*found.notes, *(f"warning: {warning}" for warning in found.warnings)):
             errors.print(note, soft_wrap=True, markup=False)
-        graph, chosen = found.graph, np.arange(before, found.graph.num_nodes)
+        written = found.graph
         if len(chosen) == 0:
             raise DataError("there are no new nodes in these files.", "Give rows with ids that training has not seen.")
     elif len(chosen) == 0:
         raise DataError(
             f"every node of {graph.name} has a label.", "--all writes what is predicted of them all the same."
         )
-    probabilities = together(probabilities_of(trained, graph), heats)
-    write_table(out, prediction_columns(graph, probabilities, chosen))
-    runs = len(heats)
-    console.print(
-        f"{len(chosen):,} nodes, mean of {runs} run{'s' * (runs != 1)} of {trained.plan.model}, calibrated: {out}",
-        soft_wrap=True,
-        markup=False,
-    )
+    probabilities = probabilities_of(trained, graph)
+    heats = heats_of(trained, graph, probabilities)
+    if with_new:
+        probabilities = probabilities_of(trained, written)
+    write_table(out, prediction_columns(written, together(probabilities, heats), chosen))
+    count, runs = len(chosen), len(heats)
+    words = f"{count:,} node{'s' * (count != 1)}, mean of {runs} run{'s' * (runs != 1)} of {trained.plan.model}"
+    console.print(f"{words}, calibrated: {out}", soft_wrap=True, markup=False)

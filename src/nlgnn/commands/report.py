@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nlgnn.commands.terminal import console, errors
-from nlgnn.errors import NlgnnError
+from nlgnn.errors import NlgnnError, OptionError
 
 if TYPE_CHECKING:
     from nlgnn.graph.graph import Graph
@@ -35,12 +35,14 @@ def report(
     path = out or (folders[0] if len(folders) == 1 else folders[0].parent) / "report.html"
     if out is not None and not out.parent.is_dir():
         raise NlgnnError(f"{out} cannot be written: there is no folder {out.parent}.", "Make it, or name another.")
+    if len(folders) > 1 and run is not None:
+        raise OptionError("--run is of one folder, and several are given.", "Leave it out to compare them.")
     if len(folders) == 1:
         trained, graph = read_trained(folders[0])
         write_run_page(path, trained, graph, read_companions(folders[0], trained), run)
     else:
         write_comparison(path, folders)
-    console.print(f"report: {path}", soft_wrap=True)
+    console.print(f"report: {path}", soft_wrap=True, markup=False)
     if open_it:
         import webbrowser
 

@@ -180,6 +180,10 @@ def _graph_to_train(graph: str | None, tables: OwnTables | None, allow_unverifie
             errors.print(note, soft_wrap=True, markup=False)
         for warning in found.warnings:
             errors.print(f"warning: {warning}", soft_wrap=True, markup=False)
+        if found.graph.num_classes == 0:
+            raise OptionError(
+                "no column of labels is named.", "Name it: --label COLUMN. Blank cells are unknown labels."
+            )
         encoder = None if found.encoder is None else json.loads(found.encoder.to_json())
         return _GraphToTrain(tables.name, default_protocol(found.graph), lambda: found.graph, encoder)
     if graph is None:
@@ -263,8 +267,8 @@ def _show(trained: list[tuple[str, Trained]]) -> None:
     for _, result in trained:
         for run in result.runs:
             if run.failure:
-                errors.print(f"left out of the figures: {run.failure}", soft_wrap=True)
-        console.print(f"run folder: {result.folder.path}", soft_wrap=True)
+                errors.print(f"left out of the figures: {run.failure}", soft_wrap=True, markup=False)
+        console.print(f"run folder: {result.folder.path}", soft_wrap=True, markup=False)
 
 
 def _new_name(graph: str, model: str) -> Path:

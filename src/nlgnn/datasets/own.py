@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from nlgnn.datasets.catalog import CATALOG
 from nlgnn.datasets.tables import FeatureEncoder, Table, TableGraph, read_graph, read_table, stack_tables
+from nlgnn.datasets.tables.read import default_name
 from nlgnn.datasets.tables.roles import edge_roles, node_roles
 from nlgnn.errors import DataError
 
@@ -35,19 +35,27 @@ class OwnTables:
 
     @property
     def name(self) -> str:
-        """That of the first file; never that of a named graph, whose published settings are not for this one."""
-        stem = Path(self.nodes or self.edges or "graph").name.partition(".")[0] or "graph"
-        return f"own-{stem}" if stem in CATALOG else stem
+        return default_name(self.nodes, self.edges)
+
+    @property
+    def flags(self) -> list[str]:
+        """As `nlgnn train` takes them."""
+        named = {"nodes": self.nodes, "edges": self.edges, "label": self.label, "id-column": self.id}
+        named |= {"source-column": self.source, "target-column": self.target, "split-column": self.split}
+        named |= {"unknown-nodes": None if self.unknown_nodes == "error" else self.unknown_nodes}
+        words = [word for flag, value in named.items() if value is not None for word in (f"--{flag}", value)]
+        return words + ["--directed-edges"] * self.directed
 
     def read(self) -> TableGraph:
         return read_graph(**asdict(self), name=self.name)
 
     def read_with(
         self, nodes: str | Path | None, edges: str | Path | None, encoder: FeatureEncoder, class_names: Sequence[str]
-    ) -> tuple[TableGraph, int]:
-        """The graph with further nodes and edges, which come last, and how many nodes it had before."""
+    ) -> TableGraph:
+        """The graph with further nodes and edges."""
         roles = asdict(self)
-        before = self.read().graph.num_nodes
+        if nodes is not None and not encoder.structural:
+            encoder.require(read_table(nodes))  # absent from the stack of both, they would pass for missing values
         # Which columns mean what was decided on the files of training alone.
         if self.nodes is not None:
             roles["id"] = node_roles(read_table(self.nodes), self.id, self.label, self.split, find_splits=True).id
@@ -57,8 +65,7 @@ class OwnTables:
         for name, further in (("nodes", nodes), ("edges", edges)):
             if further is not None:
                 roles[name] = _stacked(roles[name], str(further), name)
-        found = read_graph(**roles, name=self.name, encoder=encoder, class_names=class_names)
-        return found, before
+        return read_graph(**roles, name=self.name, encoder=encoder, class_names=class_names)
 
 
 def _stacked(first: str | None, further: str, what: str) -> Table:

@@ -78,12 +78,12 @@ class Portrait:
             Section(
                 "Agreement by degree",
                 _rows("neighbours", self.by_degree),
-                "The mean share of a node's neighbours that have its label.",
+                "The mean share of a node's labelled neighbours that have its label; nodes without any are left out.",
             ),
             Section(
                 "Agreement by class",
                 _rows("class", self.by_class),
-                "The mean share of a node's neighbours that have its label.",
+                "The mean share of a node's labelled neighbours that have its label; nodes without any are left out.",
             ),
         ]
         with_matrix = matrix and len(self.class_names) <= MOST_CLASSES

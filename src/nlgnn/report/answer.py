@@ -46,7 +46,9 @@ class Answer(NamedTuple):
         own = [value for value in self.figures[self.model] if value is not None]
         mean, interval = spread(own), mean_interval(own)
         what = f"{self.part} {self.metric} of {self.model}"
-        what += "" if interval is None else f", 95 % interval {interval.low:.1f} to {interval.high:.1f}"
+        if interval is not None:
+            low, high = within_percent(interval)
+            what += f", 95 % interval {low:.1f} to {high:.1f}"
         what += f", mean of {len(own)} run{'s' * (len(own) != 1)}, protocol {self.protocol}"
         sentences = ["" if self.part == "test" else NO_TEST_LABELS, self.words, verdict]
         return Headline("–" if mean is None else f"{mean.mean:.1f} %", what, [words for words in sentences if words])
@@ -104,9 +106,14 @@ def interval_rows(compared: Mapping[str, Figures]) -> list[dict[str, Any]]:
         good = [value for value in figures if value is not None]
         mean, interval = spread(good), mean_interval(good)
         if mean is not None:
-            low, high = (mean.mean, mean.mean) if interval is None else (interval.low, interval.high)
+            low, high = (mean.mean, mean.mean) if interval is None else within_percent(interval)
             rows.append({"model": label, "mean": mean.mean, "low": low, "high": high, "runs": len(good)})
     return rows
+
+
+def within_percent(interval: Interval) -> tuple[float, float]:
+    """Its ends; of few runs they can lie where no share does."""
+    return max(0.0, interval.low), min(100.0, interval.high)
 
 
 def mean_interval(figures: Sequence[float]) -> Interval | None:

@@ -42,6 +42,8 @@ def why_not_comparable(one: Trained, other: Trained) -> str | None:
         "on another graph": [side.folder.config["fingerprint"] for side in (one, other)],
         "under another protocol": [side.plan.protocol for side in (one, other)],
         "for another metric": [side.recipe.metric for side in (one, other)],
+        "from another seed": [side.recipe.seed for side in (one, other)],
+        "with another split column": [side.plan.tables and side.plan.tables.split for side in (one, other)],
     }
     return next((fact for fact, (mine, theirs) in facts.items() if mine != theirs), None)
 
@@ -55,7 +57,8 @@ def write_comparison(path: Path, folders: Sequence[Path]) -> None:
         why = why_not_comparable(first, other)
         if why is not None:
             raise OptionError(
-                f"{folder} was trained {why} than {folders[0]}.", "Compare runs of one graph, protocol and metric."
+                f"{folder} was trained {why} than {folders[0]}.",
+                "Compare runs of one graph, protocol, metric and seed.",
             )
     trained = with_names([one for one, _ in found])
     write_page(path, f"{len(trained)} trainings on {graph.name}", comparison_parts(trained, graph))

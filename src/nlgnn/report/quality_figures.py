@@ -114,8 +114,8 @@ def calibration_figure(held_back: HeldBack) -> Figure:
     error = calibration_error(bins)
     caption = (
         f"{POOLED}, in ten parts by the probability of the prediction: the share that is right, against that "
-        f"probability. On the diagonal a model knows what it knows. Expected "
-        f"calibration error: {100 * (error or 0):.1f} points."
+        "probability. On the diagonal a model knows what it knows. Probabilities are calibrated, by a temperature that "
+        f"each run finds on its validation nodes. Expected calibration error: {100 * (error or 0):.1f} points."
     )
     return Figure("Does it know what it knows?", calibration_chart(), {"rows": columns_of(rows)}, caption, half=True)
 

@@ -28,7 +28,9 @@ from nlgnn.report.node_list import node_list
 from nlgnn.report.page import Command, Figure, Part, write_page
 from nlgnn.report.palette import PALETTE
 from nlgnn.report.quality_figures import compatibility_figure, projection_figure, quality_figures
+from nlgnn.training.calibration import calibrated
 from nlgnn.training.fit import predict
+from nlgnn.training.prediction import temperatures
 from nlgnn.training.run import Run
 from nlgnn.training.systems import get_system
 from nlgnn.training.train import Trained
@@ -56,6 +58,8 @@ def run_parts(
     run = chosen_run(good, run_number)
     probabilities = predict(trained.factory, graph, good, trained.recipe).numpy()  # [runs, n, c]
     own = probabilities[good.index(run)]
+    heats = temperatures(probabilities, good, graph, splits)
+    sure = np.stack([calibrated(one, heat) for one, heat in zip(probabilities, heats, strict=True)])
     answer = make_answer(trained, graph, splits, others)
     portrait = portray(graph, splits)
     parts: list[Part | None] = [
@@ -65,7 +69,7 @@ def run_parts(
         *missing_controls(trained, others),
         *order_parts(trained, graph, good, run, splits[run.index], own),
         *curve_figures(good, answer.selection, answer.metric),
-        *quality_figures(held_back(probabilities, graph, [splits[one.index] for one in good]), graph),
+        *quality_figures(held_back(sure, graph, [splits[one.index] for one in good]), graph),
         embedding_figure(trained, graph, run, own),
         *([] if graph.num_classes > 40 else [compatibility_figure(graph.class_names, portrait.compatibility)]),
         *portrait.sections(matrix=False),
@@ -102,7 +106,8 @@ def make_answer(
 def verdict_words(trained: Trained) -> str:
     if trained.plan.verdict:
         return f"Diagnosis: {trained.plan.verdict}"
-    return f"Not diagnosed. nlgnn diagnose {trained.plan.graph} says whether neighbours help on this graph."
+    how = "--model auto" if trained.plan.tables else f"nlgnn diagnose {trained.plan.graph}"
+    return f"Not diagnosed. {how} says whether neighbours help on this graph."
 
 
 def missing_controls(trained: Trained, others: Mapping[str, Trained]) -> list[Part]:
@@ -152,7 +157,9 @@ def homophily_figure(graph: Graph, agreement: NDArray[np.float64]) -> Figure:
     rows = homophily_rows(graph, agreement)
     base = altair.Chart(altair.NamedData("rows"))
     y = altair.Y("where:N", sort=None, title=None)
-    x = altair.X("mean:Q", title="share with the node's label", scale=altair.Scale(domain=[0, 1]))
+    x = altair.X(
+        "mean:Q", title="share with the node's label", scale=altair.Scale(domain=[0, 1]), axis=altair.Axis(tickCount=6)
+    )
     tooltip = [altair.Tooltip("where:N"), altair.Tooltip("mean:Q", format=".3f")]
     bars = base.mark_bar(color=PALETTE[4], height={"band": 0.6}).encode(x=x, y=y, tooltip=tooltip)
     errors = base.mark_rule(strokeWidth=2).encode(x=altair.X("low:Q"), x2=altair.X2("high:Q"), y=y)
@@ -205,4 +212,4 @@ def what_was_run(trained: Trained) -> list[Part]:
 
 def repeat_command(trained: Trained) -> str:
     plan, preset = trained.plan, trained.folder.config["preset"]
-    return training_command(plan.graph, plan.model, plan.protocol, preset, plan.options, plan.runs)
+    return training_command(plan.graph, plan.model, plan.protocol, preset, plan.options, plan.runs, plan.tables)

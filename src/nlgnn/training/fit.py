@@ -239,6 +239,8 @@ def identity(
     """
     shapes = [(name, tuple(value.shape)) for name, value in model.state_dict().items()]
     settings = recipe.model_dump(exclude=EXECUTION)
+    if recipe.class_weight == "none":  # older folders know nothing of it
+        settings.pop("class_weight")
     keywords = factory.keywords if isinstance(factory, partial) else {}
     # Of what JSON cannot hold the name: its own text would have an address in it.
     arguments = json.dumps(

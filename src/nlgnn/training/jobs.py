@@ -24,6 +24,7 @@ from nlgnn.training.run import Run
 RATES = {"dropout", "input_dropout", "conv_dropout"}
 # What the models of a stack may keep in all, on a CPU: more of it no longer stays in the cache.
 STACK_BYTES = 64 * 2**20
+MOST_COPIES = 400  # a class a hundred times smaller than the largest counts as a hundredth of it from there on
 COPIES = 4  # of a node of the largest class, where classes count alike: weights are right to an eighth at worst
 
 
@@ -56,7 +57,8 @@ def training_nodes(split: Split, y: NDArray[np.int64], class_weight: str) -> NDA
     if class_weight == "none":
         return nodes
     sizes = np.bincount(y[nodes])
-    copies = np.rint(COPIES * sizes.max() / np.maximum(sizes, 1)).astype(np.int64)
+    copies = np.minimum(np.rint(COPIES * sizes.max() / np.maximum(sizes, 1)), MOST_COPIES).astype(np.int64)
+    copies //= np.gcd.reduce(copies[sizes > 0])
     return np.repeat(nodes, copies[y[nodes]])
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from torch import Tensor
 
 from nlgnn import __version__
-from nlgnn.errors import RunFolderError
+from nlgnn.errors import OptionError, RunFolderError
 from nlgnn.training.run import damaged, read_tensors, save_tensors
 
 FORMAT_VERSION = 1
@@ -27,6 +29,12 @@ class ModelFolder:
         """`description` must be what JSON can hold; one file of weights a state."""
         if path.exists():
             raise RunFolderError(f"{path} exists already.", "Name another folder, or remove it.")
+        try:
+            json.dumps(description)
+        except TypeError as error:
+            raise OptionError(
+                f"the model cannot be saved: {error}.", "Give parameters as plain numbers and text."
+            ) from None
         half_made = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             half_made.mkdir(parents=True)
@@ -38,18 +46,20 @@ class ModelFolder:
             content = {"format_version": FORMAT_VERSION, "nlgnn": __version__, "files": files, **description}
             (half_made / "model.json").write_text(json.dumps(content, indent=2), encoding="utf-8")
             half_made.rename(path)
-        except OSError as error:
-            shutil.rmtree(half_made, ignore_errors=True)
+        except (OSError, SafetensorError) as error:
+            reason = getattr(error, "strerror", None) or error
             raise RunFolderError(
-                f"the model folder {path} cannot be written: {error.strerror or error}.", "Make room, or name another."
+                f"the model folder {path} cannot be written: {reason}.", "Make room, or name another."
             ) from error
+        finally:  # also after Ctrl-C; once renamed, there is nothing of that name
+            shutil.rmtree(half_made, ignore_errors=True)
 
     @staticmethod
     def read(path: Path) -> tuple[dict[str, Any], list[dict[str, Tensor]]]:
         """What `write` was given."""
         try:
             content: dict[str, Any] = json.loads((path / "model.json").read_text(encoding="utf-8"))
-            version, files = content["format_version"], content["files"]
+            version, files = int(content["format_version"]), dict(content["files"])
         except FileNotFoundError:
             raise RunFolderError(
                 f"{path} is not a model folder: it has no model.json.", "Give a folder that NodeClassifier.save made."
@@ -64,11 +74,12 @@ class ModelFolder:
             )
         states = []
         for name, checksum in files.items():
-            file = path / Path(name).name  # whatever the JSON says, nothing outside the folder is opened
-            state = read_tensors(file)
-            if _sha256(file) != checksum:
+            file = path / name
+            if not re.fullmatch(r"\d+\.safetensors", name):  # nothing outside the folder is opened
+                raise damaged(path / "model.json", ValueError(f"{name!r} is no file of weights"))
+            if file.is_file() and _sha256(file) != checksum:
                 raise damaged(file, ValueError("its checksum is not the one in model.json"))
-            states.append(state)
+            states.append(read_tensors(file))
         return content, states
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,5 +90,10 @@ def _write_csv(path: Path, columns: dict[str, NDArray[Any] | list[str]]) -> None
 
 
 def _harmless(value: Any) -> Any:
-    """A quote in front of text that a spreadsheet would take for a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
+    """A quote in front of text that a spreadsheet would take for a formula; a number is none."""
+    if not isinstance(value, str) or not value.startswith(FORMULA_STARTS):
+        return value
+    with suppress(ValueError):
+        float(value)
+        return value
+    return f"'{value}"

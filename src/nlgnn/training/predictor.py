@@ -24,15 +24,17 @@ def probabilities_of(trained: Trained, graph: Graph) -> NDArray[np.floating]:
     return found
 
 
-def heats_of(trained: Trained, graph: Graph) -> list[float]:
-    """The temperature of each run, on the graph that it was trained on."""
+def heats_of(trained: Trained, graph: Graph, probabilities: NDArray[np.floating]) -> list[float]:
+    """The temperature of each run, from what it says of the graph that it was trained on."""
     good = [run for run in trained.runs if run.failure is None]
     splits = make_splits(graph, trained.plan.protocol, trained.plan.runs)
-    return temperatures(probabilities_of(trained, graph), good, graph, splits)
+    return temperatures(probabilities, good, graph, splits)
 
 
-def new_graph(trained: Trained, graph: Graph, nodes: Path | None, edges: Path | None) -> tuple[TableGraph, int]:
-    """The graph of a training with new nodes and edges, which come last, and how many nodes it had before."""
+def new_graph(
+    trained: Trained, graph: Graph, nodes: Path | None, edges: Path | None
+) -> tuple[TableGraph, NDArray[np.int64]]:
+    """The graph of a training with new nodes and edges, and which of its nodes are new."""
     refuse_known_nodes(trained)
     plan = trained.plan
     if plan.tables is None or plan.encoder is None:
@@ -41,7 +43,9 @@ def new_graph(trained: Trained, graph: Graph, nodes: Path | None, edges: Path | 
             "Train on your own tables: nlgnn train --nodes … --edges … --label …",
         )
     encoder = FeatureEncoder.from_json(json.dumps(plan.encoder))
-    return plan.tables.read_with(nodes, edges, encoder, graph.class_names)
+    found = plan.tables.read_with(nodes, edges, encoder, graph.class_names)
+    old = set(graph.node_names or ())
+    return found, np.flatnonzero([name not in old for name in found.graph.node_names or ()])
 
 
 def refuse_known_nodes(trained: Trained) -> None:

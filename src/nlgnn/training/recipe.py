@@ -60,7 +60,7 @@ class Recipe(BaseModel):
     )
     metric: Metric = Field("accuracy", description="What selection compares.")
     class_weight: Literal["none", "balanced"] = Field(
-        "none", description="balanced: in the loss every class counts alike, however many nodes it has."
+        "none", description="balanced: in the training loss every class counts alike, however many nodes it has."
     )
     seed: int = Field(0, ge=0, lt=2**32, description="Run r draws its weights and dropout from seed + r.")
     threads: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(

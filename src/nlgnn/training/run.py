@@ -144,6 +144,14 @@ class RunFolder:
             self._identity = identity
             self._write_summary()
 
+    def require(self, identity: str) -> None:
+        """That the runs in it are of this training, where it says of which they are."""
+        if self._identity not in (None, identity):
+            raise RunFolderError(
+                f"{self.path} holds another training: its splits or class names differ from those that are read now.",
+                "Put back the files that it was trained on, or train again.",
+            )
+
     def finished_run(self, index: int) -> Run | None:
         """The run with its weights and curves, or None where it is not finished."""
         if index not in self._runs:

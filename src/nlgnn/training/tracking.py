@@ -63,7 +63,7 @@ class Tracking:
         for tracker in list(self.trackers):
             try:
                 tracker.watch(replicas)
-            except OSError as error:  # such as a full disk
+            except Exception as error:  # such as a full disk; the training goes on
                 self._give_up(tracker, error)
 
     def end(self, trained: Trained) -> list[str]:

@@ -20,7 +20,8 @@ from nlgnn.datasets.own import OwnTables
 from nlgnn.errors import NlgnnError, OptionError, RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
-from nlgnn.training.fit import Watch, check, fit, predict
+from nlgnn.training.execution import model_like
+from nlgnn.training.fit import Watch, check, fit, identity, predict
 from nlgnn.training.machine import CORES, processor
 from nlgnn.training.prediction import temperatures, together
 from nlgnn.training.recipe import Recipe
@@ -104,7 +105,10 @@ def read_plan(folder: RunFolder) -> Plan:
     recorded = {name: _setting(folder, name) for name in names}
     later = {name: folder.config[name] for name in ("automatic", "verdict", "encoder") if name in folder.config}
     tables = folder.config.get("tables")
-    return Plan(**recorded, **later, tables=tables and OwnTables(**tables))  # older folders have none of these
+    try:
+        return Plan(**recorded, **later, tables=tables and OwnTables(**tables))  # older folders have none of these
+    except TypeError as error:
+        raise RunFolderError(f"{folder.path}/config.json: {error}.", "Restore the file or train again.") from None
 
 
 def _setting(folder: RunFolder, name: str) -> Any:
@@ -127,6 +131,8 @@ def read_trained(path: Path) -> tuple[Trained, Graph]:
     plan = read_plan(folder)
     graph = graph_of(plan)
     factory, recipe = _recorded(folder, graph)
+    splits = make_splits(graph, plan.protocol, plan.runs)
+    folder.require(identity(graph, splits, recipe, factory, model_like(factory)))
     runs = folder.finished_runs()
     if all(run.failure for run in runs):
         raise RunFolderError(

@@ -13,6 +13,8 @@ from nlgnn.training.space import Space, Values
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
+    from nlgnn.datasets.own import OwnTables
+
 
 @dataclass(frozen=True)
 class Tried:
@@ -74,17 +76,33 @@ class Tuned:
 
 
 def training_command(
-    graph: str, model: str, protocol: str, preset: str, options: Values, runs: int | None = None
+    graph: str,
+    model: str,
+    protocol: str,
+    preset: str,
+    options: Values,
+    runs: int | None = None,
+    tables: OwnTables | None = None,
 ) -> str:
     """A command for a graph of the catalogue, else a line of Python."""
     from nlgnn.datasets.catalog import CATALOG
 
-    if graph not in CATALOG:
+    if tables is None and graph not in CATALOG:
         given = "".join(f", {name}={value!r}" for name, value in options.items())
         configured = f'nlgnn.configure("{model}", graph, "{preset}"{given})'
         splits = f'"{protocol}"' if runs is None else f'nlgnn.make_splits(graph, "{protocol}", {runs})'
         return f"factory, recipe = {configured}; runs = nlgnn.fit(factory, graph, {splits}, recipe)"
-    words = ["nlgnn", "train", graph, "--model", model, "--splits", protocol, "--preset", preset]
+    words = [
+        "nlgnn",
+        "train",
+        *([graph] if tables is None else tables.flags),
+        "--model",
+        model,
+        "--splits",
+        protocol,
+        "--preset",
+        preset,
+    ]
     for name, value in options.items():
         flag = name.replace("_", "-")
         if isinstance(value, bool):

@@ -91,7 +91,7 @@ def read_edges(
             raise DataError(
                 f"{table.place(first_row)}: an id that {nodes_source} lacks; {count} "
                 f"{'edge names' if count == 1 else 'edges name'} {len(strangers)} such: {first_five}.",
-                "Add these nodes, or say what to do with them (unknown_nodes): drop leaves such edges out, add makes "
+                "Add these nodes, or say what to do with them: --unknown-nodes drop leaves such edges out, add makes "
                 "nodes of them.",
             )
         if unknown_nodes == "drop":

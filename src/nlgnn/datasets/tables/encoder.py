@@ -13,7 +13,7 @@ from scipy import sparse
 from nlgnn.datasets.readers.reading import SPARSE_BELOW
 from nlgnn.datasets.tables.columns import FeatureColumn
 from nlgnn.datasets.tables.fitting import REASONS, LeftOut, fit_column
-from nlgnn.datasets.tables.table import read_table
+from nlgnn.datasets.tables.table import Table, read_table
 from nlgnn.errors import DataError
 
 
@@ -65,15 +65,7 @@ class FeatureEncoder(BaseModel):
     def transform(self, table: object) -> NDArray[np.float32] | sparse.csr_array:
         """A row of numbers for each row of a table: a path or a frame."""
         table = read_table(table)
-        present = set(table.columns)
-        absent = [column.name for column in self.columns if column.name not in present]
-        if absent:
-            raise DataError(
-                f"{table.source} lacks {'columns' if len(absent) > 1 else 'the column'} "
-                f"{', '.join(map(repr, absent[:5]))}{f' and {len(absent) - 5} more' if len(absent) > 5 else ''}, "
-                "from which features were made at training.",
-                "Add them; blank cells are missing values.",
-            )
+        self.require(table)
         num_rows = table.num_rows + table.added_rows
         if self.is_sparse:
             blocks = [block for column in self.columns for block in column.encode(table.column(column.name), table)]
@@ -90,6 +82,18 @@ class FeatureEncoder(BaseModel):
                     x[:, slots] = block
                 start = slots.stop
         return x
+
+    def require(self, table: Table) -> None:
+        """That a table has the columns which features are made of."""
+        present = set(table.columns)
+        absent = [column.name for column in self.columns if column.name not in present]
+        if absent:
+            raise DataError(
+                f"{table.source} lacks {'columns' if len(absent) > 1 else 'the column'} "
+                f"{', '.join(map(repr, absent[:5]))}{f' and {len(absent) - 5} more' if len(absent) > 5 else ''}, "
+                "from which features were made at training.",
+                "Add them; blank cells are missing values.",
+            )
 
     def describe(self) -> list[dict[str, str | int]]:
         """Rows for a report: column, kind, slots, missing values."""

@@ -105,7 +105,7 @@ def read_graph(
         found.edge_index,
         labels.y,
         directed=directed,
-        name=name or _default_name(nodes, edges),
+        name=name or default_name(nodes, edges),
         class_names=labels.class_names,
         node_names=found.ids.cast(pl.String).to_list(),
         splits={"column": splits} if splits else {},
@@ -158,8 +158,10 @@ def _read_edges(
     return replace(found, notes=(*table.notes, *roles.notes, *found.notes))
 
 
-def _default_name(nodes: object, edges: object) -> str:
-    for source in (nodes, edges):
-        if isinstance(source, (str, Path)):
-            return Path(source).name.partition(".")[0] or "graph"
-    return "graph"
+def default_name(nodes: object, edges: object) -> str:
+    """That of the first file; never that of a named graph, whose published settings are not for this one."""
+    from nlgnn.datasets.catalog import CATALOG
+
+    paths = [Path(source) for source in (nodes, edges) if isinstance(source, (str, Path))]
+    stem = paths[0].name.partition(".")[0] if paths else ""
+    return f"own-{stem}" if stem in CATALOG else stem or "graph"

@@ -46,6 +46,8 @@ function element(tag, text, attributes = {}) {
   return made;
 }
 
+// As a shell takes it for one word, whatever is in it.
+const quoted = (text) => /^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 const shown = (value) => value === null || value === undefined ? "" : typeof value === "number" && !Number.isInteger(value)
   ? value.toPrecision(4) : String(value);
 
@@ -65,7 +67,7 @@ function csvOf(rows) {
   const names = Object.keys(rows[0] || {});
   // A quote in front of what a spreadsheet would take for a formula.
   const cell = (value) => typeof value === "string"
-    ? `"${(/^[=+\-@\t\r]/.test(value) ? "'" : "") + value.replaceAll('"', '""')}"` : value ?? "";
+    ? `"${(/^[=+\-@\t\r]/.test(value) && Number.isNaN(Number(value)) ? "'" : "") + value.replaceAll('"', '""')}"` : value ?? "";
   return [names, ...rows.map((row) => names.map((name) => row[name]))].map((line) => line.map(cell).join(",")).join("\n");
 }
 
@@ -216,7 +218,7 @@ class Nodes {
     this.strips.mark(node.position);
     const place = this.placeOf.get(row);
     if (place === undefined) {
-      parts.push(element("p", `This page does not carry the reasons of this node. This command prints them: ${this.data.command} ${node.node}`));
+      parts.push(element("p", `This page does not carry the reasons of this node. This command prints them: ${this.data.command} -- ${quoted(String(node.node))}`));
     } else {
       parts.push(...this.reasons(row, place));
     }
