@@ -21,7 +21,7 @@ from nlgnn.datasets.tables.files import Content
 from nlgnn.errors import NlgnnError
 
 quiet = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-few_or_many = pytest.mark.parametrize("examples", [12, pytest.param(400, marks=pytest.mark.slow)])
+few_or_many = pytest.mark.parametrize("examples", [12, pytest.param(100, marks=pytest.mark.slow)])
 ENDINGS = ["csv", "tsv", "csv.gz", "jsonl", "parquet", "txt", "graphml", "npz"]
 
 
