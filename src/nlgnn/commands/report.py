@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nlgnn.commands.terminal import console, errors
+from nlgnn.commands.terminal import console, write_report
 from nlgnn.errors import NlgnnError, OptionError
 
 if TYPE_CHECKING:
@@ -53,10 +53,4 @@ def tell_report(trained: Trained, graph: Graph, others: Mapping[str, Trained]) -
     """Write the page of a training into its folder, and say where it is. The training is whole without it."""
     from nlgnn.report.run_page import write_run_page
 
-    path = trained.folder.path / "report.html"
-    try:
-        write_run_page(path, trained, graph, others)
-    except NlgnnError as error:
-        errors.print(f"no report: {error}", soft_wrap=True, markup=False)
-    else:
-        console.print(f"report: {path}", soft_wrap=True, markup=False)
+    write_report(trained.folder.path / "report.html", lambda path: write_run_page(path, trained, graph, others))

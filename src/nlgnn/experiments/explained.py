@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from nlgnn.analysis import Explanation, NodeFacts, explain_node
-from nlgnn.errors import OptionError
 from nlgnn.experiments.compare import selection_words
 from nlgnn.experiments.section import Rows, Section
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.training.execution import choose_device, limited_threads, model_like
-from nlgnn.training.run import Run, load_weights
+from nlgnn.training.run import load_weights
 from nlgnn.training.train import Trained
 
 LONGEST_NAME = 40
@@ -69,7 +68,7 @@ def explain_in_run(
     trained: Trained, graph: Graph, node: int | np.integer | str, run: int | None = None
 ) -> ExplainedNode:
     """Explain a node by the weights of one run: that of the given number, else the first that did not fail."""
-    chosen = _choose_run(trained, run)
+    chosen = trained.finished_run(run)
     recipe = trained.recipe
     model = model_like(trained.factory)
     load_weights(model, chosen.state, f"run {chosen.index} of {trained.folder.path}")
@@ -85,20 +84,6 @@ def explain_in_run(
     )
     part = _part(split, explanation.node)
     return ExplainedNode(explanation, graph.name, trained.plan.model, chosen.index, part, protocol)
-
-
-def _choose_run(trained: Trained, number: int | None) -> Run:
-    good = [run for run in trained.runs if run.failure is None]
-    if number is None:
-        return good[0]
-    for run in good:
-        if run.index == number:
-            return run
-    failures = [f" ({run.failure})" for run in trained.runs if run.index == number]
-    raise OptionError(
-        f"{trained.folder.path} has no finished run {number}{''.join(failures)}.",
-        f"It has: {', '.join(str(run.index) for run in good)}.",
-    )
 
 
 def _part(split: Split, node: int) -> str:

@@ -106,7 +106,7 @@ def differing_settings(trained: Mapping[str, Trained]) -> Rows:
 def cost_rows(trained: Mapping[str, Trained]) -> Rows:
     rows = []
     for label, one in trained.items():
-        good = [run for run in one.runs if run.failure is None]
+        good = one.finished
         rows.append(
             {
                 "model": label,

@@ -27,7 +27,7 @@ from nlgnn.report.curves import curve_figures
 from nlgnn.report.node_list import node_list
 from nlgnn.report.page import Command, Figure, Part, write_page
 from nlgnn.report.palette import PALETTE
-from nlgnn.report.quality_figures import compatibility_figure, projection_figure, quality_figures
+from nlgnn.report.quality_figures import MOST_CLASSES, compatibility_figure, projection_figure, quality_figures
 from nlgnn.training.calibration import calibrated
 from nlgnn.training.fit import predict
 from nlgnn.training.prediction import temperatures
@@ -54,7 +54,7 @@ def run_parts(
     trained: Trained, graph: Graph, others: Mapping[str, Trained], run_number: int | None = None
 ) -> list[Part]:
     splits = make_splits(graph, trained.plan.protocol, trained.plan.runs)
-    good = [run for run in trained.runs if run.failure is None]
+    good = trained.finished
     run = chosen_run(good, run_number)
     probabilities = predict(trained.factory, graph, good, trained.recipe).numpy()  # [runs, n, c]
     own = probabilities[good.index(run)]
@@ -71,7 +71,11 @@ def run_parts(
         *curve_figures(good, answer.selection, answer.metric),
         *quality_figures(held_back(sure, graph, [splits[one.index] for one in good]), graph),
         embedding_figure(trained, graph, run, own),
-        *([] if graph.num_classes > 40 else [compatibility_figure(graph.class_names, portrait.compatibility)]),
+        *(
+            []
+            if graph.num_classes > MOST_CLASSES
+            else [compatibility_figure(graph.class_names, portrait.compatibility)]
+        ),
         *portrait.sections(matrix=False),
         *what_was_run(trained),
     ]
@@ -179,7 +183,7 @@ def embedding_figure(trained: Trained, graph: Graph, run: Run, probabilities: ND
 
 
 def what_was_run(trained: Trained) -> list[Part]:
-    config, plan, good = trained.folder.config, trained.plan, [run for run in trained.runs if run.failure is None]
+    config, plan, good = trained.folder.config, trained.plan, trained.finished
     machine = config.get("machine", {})
     settings = {
         "graph": f"{plan.graph}, fingerprint {config['fingerprint']}",

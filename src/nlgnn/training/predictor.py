@@ -26,9 +26,8 @@ def probabilities_of(trained: Trained, graph: Graph) -> NDArray[np.floating]:
 
 def heats_of(trained: Trained, graph: Graph, probabilities: NDArray[np.floating]) -> list[float]:
     """The temperature of each run, from what it says of the graph that it was trained on."""
-    good = [run for run in trained.runs if run.failure is None]
     splits = make_splits(graph, trained.plan.protocol, trained.plan.runs)
-    return temperatures(probabilities, good, graph, splits)
+    return temperatures(probabilities, trained.finished, graph, splits)
 
 
 def new_graph(

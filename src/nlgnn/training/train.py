@@ -179,7 +179,7 @@ def predictions(trained: Trained, graph: Graph, splits: list[Split]) -> dict[str
 
     Most runs have seen the label of a node that is not held back, so that accuracy is to be read off the latter.
     """
-    good = [run for run in trained.runs if run.failure is None]
+    good = trained.finished
     probabilities = predict(trained.factory, graph, good, trained.recipe).numpy()  # [runs, n, c]
     held_back = np.stack([splits[run.index].test for run in good])  # [runs, n]
     mean = together(probabilities, temperatures(probabilities, good, graph, splits))

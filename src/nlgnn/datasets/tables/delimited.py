@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from polars.exceptions import PanicException, PolarsError
 
 from nlgnn.datasets.tables.files import Content
+from nlgnn.datasets.tables.held import HeldFrame
 from nlgnn.datasets.tables.json_lines import BOM, not_utf8
 from nlgnn.errors import DataError
 
@@ -26,7 +27,7 @@ DECIMAL_COMMA = r"^[+-]?\d*,\d+$"
 
 
 @dataclass(frozen=True, eq=False)
-class Delimited:
+class Delimited(HeldFrame):
     """The rows of a delimited text file, all cells text.
 
     Args:
@@ -40,17 +41,6 @@ class Delimited:
     header_line: int
     kept: NDArray[np.int64] | None
     notes: tuple[str, ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(self.frame.columns)
-
-    @property
-    def num_rows(self) -> int:
-        return self.frame.height
-
-    def load(self, name: str) -> pl.Series:
-        return self.frame.get_column(name)
 
     def line_of(self, row: int) -> int:
         wanted = row if self.kept is None else int(self.kept[row])

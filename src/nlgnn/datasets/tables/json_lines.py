@@ -12,6 +12,7 @@ import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
 from nlgnn.datasets.tables.files import Content
+from nlgnn.datasets.tables.held import HeldFrame
 from nlgnn.errors import DataError
 
 BOM = b"\xef\xbb\xbf"
@@ -19,23 +20,12 @@ HOW = 'Write one object a line, such as {"id": "a", "age": 3}; a missing value i
 
 
 @dataclass(frozen=True, eq=False)
-class JsonLines:
+class JsonLines(HeldFrame):
     """The rows of a file of JSON lines."""
 
     content: Content
     frame: pl.DataFrame
     notes: tuple[str, ...] = ()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(self.frame.columns)
-
-    @property
-    def num_rows(self) -> int:
-        return self.frame.height
-
-    def load(self, name: str) -> pl.Series:
-        return self.frame.get_column(name)
 
     def line_of(self, row: int) -> int:
         numbers = (number for number, _ in object_lines(self.content))
