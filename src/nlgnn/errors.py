@@ -23,6 +23,10 @@ class RunFolderError(NlgnnError):
     """A run folder that exists, is incomplete, belongs to something else, or cannot be written."""
 
 
+class NlgnnWarning(UserWarning):
+    """What works, but perhaps not as the user thinks. The command line prints it as a line of its own."""
+
+
 def nearest(name: str, known: list[str]) -> str:
     """The sentence that follows an unknown name: the nearest known one, or all of them."""
     from difflib import get_close_matches

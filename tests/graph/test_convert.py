@@ -61,6 +61,40 @@ class TestRoundTrips:
         assert_same(from_scipy(to_scipy(graph).toarray(), graph.x, graph.y), graph)
 
 
+@pytest.mark.parametrize("directed", [False, True])
+class TestRoundTripsOfWeights:
+    WEIGHTS = (1, 2.5, 0.5, 1.25)  # the second and the last are of one edge
+
+    @pytest.fixture
+    def graph(self, directed: bool) -> Graph:
+        return make_graph(directed, edge_weight=self.WEIGHTS)
+
+    def test_pyg(self, graph: Graph, directed: bool) -> None:
+        pytest.importorskip("torch_geometric")
+        data = to_pyg(graph)
+        assert data.edge_weight.tolist() == (list(self.WEIGHTS) if directed else [1, 1, 3.75, 0.5, 3.75, 0.5])
+        assert_same(from_pyg(data), graph)
+        data.edge_weight = data.edge_weight[:, None]
+        assert_same(from_pyg(data), graph)
+
+    def test_networkx(self, graph: Graph, directed: bool) -> None:
+        pytest.importorskip("networkx")
+        network = to_networkx(graph)
+        assert network.edges[1, 2]["weight"] == 3.75
+        assert_same(from_networkx(network), graph)
+        assert from_networkx(network, weight=None).edge_weight is None
+
+    def test_scipy(self, graph: Graph, directed: bool) -> None:
+        assert to_scipy(graph).max() == 3.75
+        assert_same(from_scipy(to_scipy(graph), graph.x, graph.y), graph)
+
+
+def test_loops_keep_their_weights() -> None:
+    pytest.importorskip("networkx")
+    graph = Graph(X, np.array([[0, 2], [1, 2]]), Y, edge_weight=[1.5, 7])
+    assert to_networkx(graph).edges[2, 2]["weight"] == 7
+
+
 class TestPyG:
     @pytest.fixture(autouse=True)
     def _needs_pyg(self) -> None:
@@ -87,6 +121,16 @@ class TestPyG:
         assert dense(graph.x).tolist() == np.eye(4).tolist()
         assert graph.y.tolist() == [-1] * 4
         assert graph.splits == {}
+
+    def test_other_weights_one_way_than_the_other_are_a_direction(self) -> None:
+        data = to_pyg(make_graph(edge_weight=[1, 2, 3, 4]))
+        assert not from_pyg(data).directed
+        data.edge_weight[0] += 1
+        assert from_pyg(data).directed
+
+    def test_edge_attr_may_be_anything(self) -> None:
+        data = self.Data(edge_index=self.torch.tensor(EDGES), edge_attr=self.torch.ones(4), num_nodes=4)
+        assert from_pyg(data).edge_weight is None
 
     def test_labels_in_a_column_and_sparse_features(self) -> None:
         x = self.torch.tensor(X).to_sparse_csr()
@@ -140,6 +184,15 @@ class TestNetworkX:
         assert graph.node_names is None
         assert not graph.directed
 
+    def test_an_edge_without_a_weight_weighs_1(self) -> None:
+        network = self.networkx.MultiGraph([(0, 1, {"weight": 2.5}), (0, 1, {"km": 4}), (1, 2)])
+        assert from_networkx(network, features=None).edge_weight.tolist() == [2.5, 1, 1]
+        assert from_networkx(network, features=None, weight="km").edge_weight.tolist() == [1, 4, 1]
+        assert from_networkx(network, features=None, weight="cost").edge_weight is None
+        network.edges[0, 1, 1]["weight"] = "heavy"
+        with pytest.raises(DataError, match=r"the attributes 'weight' are not numbers: .*'heavy'"):
+            from_networkx(network, features=None)
+
     def test_named_nodes_and_missing_labels(self) -> None:
         network = self.networkx.MultiDiGraph([("b", "a"), ("b", "a"), ("a", "c")])
         network.nodes["a"]["kind"] = "fish"
@@ -184,6 +237,13 @@ class TestIgraph:
         assert from_igraph(network, features=None, label="name").class_names == ("w", "x", "y", "z")
         assert from_igraph(network).node_names == ("w", "x", "y", "z")
 
+    def test_weights(self) -> None:
+        network = self.igraph.Graph(n=3, edges=[(0, 1), (1, 2)])
+        assert from_igraph(network, features=None).edge_weight is None
+        network.es["weight"] = [2.5, None]
+        assert from_igraph(network, features=None).edge_weight.tolist() == [2.5, 1]
+        assert from_igraph(network, features=None, weight=None).edge_weight is None
+
     def test_what_cannot_be_used_is_named(self) -> None:
         with pytest.raises(DataError, match="2 nodes have no attribute 'x', the first is 0"):
             from_igraph(self.igraph.Graph(n=2))
@@ -197,9 +257,24 @@ def test_scipy_finds_out_whether_edges_have_a_direction() -> None:
     assert graph.y.tolist() == [-1] * 3
     assert not from_scipy(sparse.coo_matrix(one_way + one_way.T)).directed
     assert not from_scipy(one_way, directed=False).directed
-    assert to_scipy(from_scipy(one_way, directed=False)).toarray().tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+    assert to_scipy(from_scipy(one_way, directed=False)).toarray().tolist() == [[0, 2.5, 0], [2.5, 0, 0], [0, 0, 0]]
     with pytest.raises(DataError, match=r"adjacency matrix of shape \(2, 3\)"):
         from_scipy(one_way[:2])
+
+
+def test_entries_of_an_adjacency_are_weights_unless_all_are_1() -> None:
+    weighted = np.array([[0, 2.5, 0], [2.5, 0, 0], [0, 0, 3]])
+    graph = from_scipy(sparse.coo_matrix(weighted))
+    assert graph.edge_weight.tolist() == [2.5, 2.5, 3]
+    assert not graph.directed
+    for pattern in (weighted != 0, (weighted != 0) * 1.0):
+        assert from_scipy(pattern).edge_weight is None
+    weighted[0, 1] = 1
+    assert from_scipy(weighted).directed  # another weight each way
+    stored_zero = sparse.csr_array((np.array([0, 2.0]), np.array([1, 2]), np.array([0, 2, 2, 2])), shape=(3, 3))
+    assert from_scipy(stored_zero).edge_weight.tolist() == [2]
+    with pytest.raises(DataError, match=r"edge 0, which joins nodes \(0, 1\), has weight -1"):
+        from_scipy(-(weighted != 0).astype(int))
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ class Audit:
         findings = {
             f"{_nodes(self.isolated_nodes)} without a neighbour: only their features can help.": self.isolated_nodes,
             f"{_nodes(self.self_loops)} joined to themselves: these loops are dropped.": self.self_loops,
-            f"{self.duplicate_edges} repeated edges: each is counted once.": self.duplicate_edges,
+            f"{self.duplicate_edges} repeated edges: each is counted once, and weights add up.": self.duplicate_edges,
             f"{_nodes(self.unlabelled_nodes)} without a label: left out of every figure.": self.unlabelled_nodes,
             f"Classes of a single node, which no split can both learn and test: {singleton}.": singleton,
             f"Classes without any node: {absent}.": absent,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nlgnn.errors import DataError, NlgnnError, OptionError
-from nlgnn.graph.graph import Graph, as_features, as_integers
+from nlgnn.graph.adjacency import weight_matrix
+from nlgnn.graph.graph import Graph, as_features, as_integers, as_weights
 from nlgnn.graph.splits import Split
 
 MASKS = ("train_mask", "val_mask", "test_mask")
@@ -20,8 +22,9 @@ MASKS = ("train_mask", "val_mask", "test_mask")
 def from_pyg(data: Any, name: str = "graph") -> Graph:
     """A Graph from a `torch_geometric.data.Data`.
 
-    The graph is directed unless every edge is there in both directions. Without `x` the features are the identity,
-    without `y` all labels are unknown. Masks, `[num_nodes]` or `[num_nodes, num_splits]`, become the splits "column".
+    `edge_weight` is taken over; `edge_attr` is not, since it may hold anything. The graph is directed unless every edge
+    is there in both directions, with the same weight. Without `x` the features are the identity, without `y` all labels
+    are unknown. Masks, `[num_nodes]` or `[num_nodes, num_splits]`, become the splits "column".
     """
     if getattr(data, "edge_index", None) is None:
         raise DataError(
@@ -30,31 +33,42 @@ def from_pyg(data: Any, name: str = "graph") -> Graph:
         )
     n = int(data.num_nodes)
     y = np.full(n, -1) if data.y is None else as_integers(_array(data.y), "labels")
-    return Graph(
+    weight = None if getattr(data, "edge_weight", None) is None else _array(data.edge_weight)
+    graph = Graph(
         x=_identity(n) if data.x is None else as_features(_features_from_torch(data.x), "features"),
         edge_index=_array(data.edge_index),
         y=y[:, 0] if y.shape == (n, 1) else y,  # the Open Graph Benchmark keeps labels as a column
         directed=bool(data.is_directed()),
         name=name,
         splits=_splits_from_masks(data, n),
+        edge_weight=weight[:, 0] if weight is not None and weight.ndim == 2 and weight.shape[1] == 1 else weight,
     )
+    if weight is None or graph.directed:
+        return graph
+    one_way = graph.directed_weights
+    return replace(graph, directed=(one_way != one_way.T).nnz > 0)
 
 
 def to_pyg(graph: Graph, splits: Sequence[Split] | None = None) -> Any:
     """A `torch_geometric.data.Data` with dense features, as PyG's own datasets have them.
 
-    An undirected graph gets every edge in both directions, once. Splits become masks, `[num_nodes]` for one split and
-    `[num_nodes, num_splits]` for more; by default those that came with the graph.
+    An undirected graph gets every edge in both directions, once. Weights become `edge_weight`. Splits become masks,
+    `[num_nodes]` for one split and `[num_nodes, num_splits]` for more; by default those that came with the graph.
     """
     data_module = _import("torch_geometric.data", "PyTorch Geometric", extra="pyg")
     torch = import_module("torch")
     x = graph.dense_features()
-    edges = graph.edge_index
-    if not graph.directed:
+    edges, weight = graph.edge_index, graph.edge_weight
+    if not graph.directed and weight is not None:
+        distinct = _distinct_edges(graph)
+        edges, weight = np.stack(distinct.coords).astype(np.int64), distinct.data
+    elif not graph.directed:
         both = np.concatenate([edges, edges[::-1]], axis=1)  # [2, 2 * num_edges]
         edges = np.stack(np.divmod(np.unique(both[0] * graph.num_nodes + both[1]), graph.num_nodes))
     # tensor() copies: a change to the Data must not reach the Graph.
     data = data_module.Data(x=torch.tensor(x), edge_index=torch.tensor(edges), y=torch.tensor(graph.y))
+    if weight is not None:
+        data.edge_weight = torch.tensor(weight)
     chosen = _own_splits(graph) if splits is None else splits
     for mask_name, part in zip(MASKS, ("train", "val", "test"), strict=True):
         if chosen:
@@ -63,27 +77,37 @@ def to_pyg(graph: Graph, splits: Sequence[Split] | None = None) -> Any:
     return data
 
 
-def from_networkx(network: Any, features: str | None = "x", label: str = "y", name: str = "graph") -> Graph:
+def from_networkx(
+    network: Any,
+    features: str | None = "x",
+    label: str = "y",
+    name: str = "graph",
+    weight: str | None = "weight",
+) -> Graph:
     """A Graph from a NetworkX graph.
 
     Args:
-        network: any of NetworkX's four kinds; edge attributes are not used.
+        network: any of NetworkX's four kinds.
         features: the node attribute that holds the row of features; None = the identity, one column a node.
         label: the node attribute that holds the label, a class number or a name; missing, None or -1 = unknown.
         name: what tables and run folders call the graph.
+        weight: the edge attribute that holds the weight; an edge without it has weight 1. If no edge has it, or with
+            None, edges have no weights.
     """
     nodes = list(network.nodes)
     number = {node: i for i, node in enumerate(nodes)}
     edges = [(number[source], number[target]) for source, target in network.edges()]
+    weights = _weights([given.get(weight) for *_, given in network.edges(data=True)], f"the attributes {weight!r}")
     attributes = [network.nodes[node] for node in nodes]
     class_names = tuple(network.graph.get("class_names", ()))
-    return _from_attributes(nodes, attributes, edges, features, label, name, network.is_directed(), class_names)
+    graph = _from_attributes(nodes, attributes, edges, features, label, name, network.is_directed(), class_names)
+    return graph if weights is None else replace(graph, edge_weight=weights)
 
 
 def to_networkx(graph: Graph) -> Any:
     """A NetworkX `Graph` or `DiGraph`: nodes by name, with attributes `x` (dense row) and `y` (-1 = unknown).
 
-    Edges that were given more than once become one. Splits are not carried over.
+    Edges that were given more than once become one. Weights become the attribute `weight`. Splits are not carried over.
     """
     networkx = _import("networkx", "NetworkX", extra="networkx")
     names: Sequence[Any] = range(graph.num_nodes) if graph.node_names is None else graph.node_names
@@ -95,15 +119,43 @@ def to_networkx(graph: Graph) -> Any:
     network.add_nodes_from(
         (node, {"x": row, "y": int(label)}) for node, row, label in zip(names, x, graph.y, strict=True)
     )
-    network.add_edges_from((names[source], names[target]) for source, target in graph.edge_index.T)
+    if graph.edge_weight is None:
+        network.add_edges_from((names[source], names[target]) for source, target in graph.edge_index.T)
+    else:
+        edges = _distinct_edges(graph)
+        ends = zip(*(numbers.tolist() for numbers in edges.coords), edges.data.tolist(), strict=True)
+        network.add_weighted_edges_from((names[source], names[target], weight) for source, target, weight in ends)
     return network
 
 
-def from_igraph(network: Any, features: str | None = "x", label: str = "y", name: str = "graph") -> Graph:
+def _distinct_edges(graph: Graph) -> sparse.coo_array:
+    """The weights of a weighted graph's edges, each once, loops too; in both directions where they have none."""
+    assert graph.edge_weight is not None
+    both = not graph.directed
+    return weight_matrix(graph.edge_index, graph.edge_weight, graph.num_nodes, both, loops=True).tocoo()
+
+
+def from_igraph(
+    network: Any,
+    features: str | None = "x",
+    label: str = "y",
+    name: str = "graph",
+    weight: str | None = "weight",
+) -> Graph:
     """A Graph from an igraph graph; arguments as of `from_networkx`. Nodes are called by their attribute `name`."""
     names = network.vs["name"] if "name" in network.vs.attributes() else range(network.vcount())
     rows = [vertex.attributes() for vertex in network.vs]
-    return _from_attributes(names, rows, network.get_edgelist(), features, label, name, network.is_directed(), ())
+    graph = _from_attributes(names, rows, network.get_edgelist(), features, label, name, network.is_directed(), ())
+    given = network.es[weight] if weight in network.es.attributes() else []
+    weights = _weights(given, f"the attributes {weight!r}")
+    return graph if weights is None else replace(graph, edge_weight=weights)
+
+
+def _weights(values: Sequence[Any], what: str) -> NDArray[np.float32] | None:
+    """1 where there is none; None where no edge has one."""
+    if all(value is None for value in values):
+        return None
+    return as_weights([1 if value is None else value for value in values], what)
 
 
 def _from_attributes(
@@ -152,29 +204,36 @@ def from_scipy(
     """A Graph from a square adjacency matrix (row = source, column = target); every entry other than 0 is an edge.
 
     Args:
-        adjacency: SciPy sparse matrix or NumPy array; weights are not used.
+        adjacency: SciPy sparse matrix or NumPy array. Its entries are the weights, unless all are 0 or 1; without them:
+            `from_scipy(adjacency != 0)`.
         x: features; None = the identity, one column a node.
         y: labels; None = all unknown.
-        directed: None = directed unless the pattern is symmetric.
+        directed: None = directed unless the matrix is symmetric.
         name: what tables and run folders call the graph.
     """
     matrix = sparse.csr_array(adjacency)
     n = matrix.shape[0]
     if matrix.ndim != 2 or matrix.shape[1] != n:
         raise DataError(f"an adjacency matrix of shape {matrix.shape}.", "It needs one row and one column a node.")
-    pattern = matrix != 0
+    weight = matrix.data[matrix.data != 0]  # in the order of `nonzero`
+    weighted = not (weight == 1).all()
+    compared = matrix if weighted else matrix != 0
     return Graph(
         x=_identity(n) if x is None else as_features(x, "features"),
         edge_index=np.stack(matrix.nonzero()).astype(np.int64),
+        edge_weight=weight if weighted else None,
         y=np.full(n, -1) if y is None else as_integers(y, "labels"),
-        directed=(pattern != pattern.T).nnz > 0 if directed is None else directed,
+        directed=(compared != compared.T).nnz > 0 if directed is None else directed,
         name=name,
     )
 
 
 def to_scipy(graph: Graph) -> sparse.csr_array:
-    """The 0/1 adjacency (row = source, column = target) without loops; symmetric where the graph is undirected."""
-    return (graph.directed_adjacency if graph.directed else graph.undirected_adjacency).copy()
+    """The adjacency (row = source, column = target) without loops; symmetric where the graph is undirected.
+
+    Its entries are the weights of edges, or 1 where they have none.
+    """
+    return (graph.directed_weights if graph.directed else graph.undirected_weights).copy()
 
 
 def _import(module: str, project: str, extra: str) -> Any:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nlgnn.errors import DataError, OptionError
+from nlgnn.graph.adjacency import pattern_of, weight_matrix, zero_one_matrix
 from nlgnn.graph.on_disk import FeaturesOnDisk, row_chunks
 from nlgnn.graph.splits import Split
 
@@ -33,6 +34,7 @@ class Graph:
         class_names: a name for each label; by default the numbers themselves.
         node_names: a name for each node; by default the numbers themselves.
         splits: the splits that came with the data, by protocol.
+        edge_weight: `[num_edges]`, numbers from 0 on; None = edges have no weights. An edge of weight 0 is none.
     """
 
     x: NDArray[np.float32] | sparse.csr_array | FeaturesOnDisk
@@ -43,6 +45,7 @@ class Graph:
     class_names: tuple[str, ...]
     node_names: tuple[str, ...] | None
     splits: Mapping[str, tuple[Split, ...]]
+    edge_weight: NDArray[np.float32] | None
 
     # Written out, because it takes more than it stores: lists, other number types, other sparse formats.
     def __init__(
@@ -55,6 +58,7 @@ class Graph:
         class_names: Sequence[str] = (),
         node_names: Sequence[str] | None = None,
         splits: Mapping[str, Sequence[Split]] | None = None,
+        edge_weight: object = None,
     ) -> None:
         labels = as_integers(y, f"graph {name!r}: labels")
         values = {
@@ -66,6 +70,7 @@ class Graph:
             "class_names": tuple(class_names) or tuple(str(c) for c in range(int(labels.max(initial=-1)) + 1)),
             "node_names": None if node_names is None else tuple(node_names),
             "splits": {protocol: tuple(fixed) for protocol, fixed in (splits or {}).items()},
+            "edge_weight": None if edge_weight is None else as_weights(edge_weight, f"graph {name!r}: weights"),
         }
         for field_name, value in values.items():
             object.__setattr__(self, field_name, value)  # the class is frozen
@@ -92,6 +97,7 @@ class Graph:
                 f"but nodes are numbered 0 to {n - 1}.",
                 "Remove the edge or add the node.",
             )
+        self._reject_bad_weights()
         outside = np.flatnonzero((self.y < -1) | (self.y >= len(self.class_names)))
         if len(outside):
             raise DataError(
@@ -105,6 +111,26 @@ class Graph:
         for protocol, splits in self.splits.items():
             for split in splits:
                 split.check_length(n, f"{where}, splits {protocol!r}, number {split.index}")
+
+    def _reject_bad_weights(self) -> None:
+        if self.edge_weight is None:
+            return
+        where, weight = f"graph {self.name!r}", self.edge_weight
+        if weight.shape != (self.edge_index.shape[1],):
+            raise DataError(
+                f"{where}: {self.edge_index.shape[1]} edges, but weights of shape {weight.shape}.",
+                "Give one weight an edge: [num_edges].",
+            )
+        wrong = np.flatnonzero(~((weight >= 0) & np.isfinite(weight)))  # NaN is neither
+        if len(wrong):
+            edge, ends = int(wrong[0]), tuple(self.edge_index[:, wrong[0]].tolist())
+            raise DataError(
+                f"{where}: edge {edge}, which joins nodes {ends}, has weight {weight[edge]:g} ({len(wrong)} such "
+                "weights in all).",
+                "The weight of an edge is a finite number from 0 on.",
+            )
+        if weight.sum(dtype=np.float64) > np.finfo(np.float32).max:  # then no sum of some of them can overflow
+            raise DataError(f"{where}: the weights of its edges add up to more than 3e38.", "Divide all of them.")
 
     def _reject_non_finite_features(self) -> None:
         table = self.x.data[:, None] if isinstance(self.x, sparse.csr_array) else self.x
@@ -158,26 +184,30 @@ class Graph:
     @cached_property
     def directed_adjacency(self) -> sparse.csr_array:
         """0/1 matrix, row = source, column = target; repetitions merged, self loops dropped."""
-        return self._adjacency(both_directions=False)
+        if self.edge_weight is not None:
+            return pattern_of(self.directed_weights)
+        return zero_one_matrix(self.edge_index, self.num_nodes, both_directions=False)
 
     @cached_property
     def undirected_adjacency(self) -> sparse.csr_array:
         """0/1 matrix of the symmetric closure; repetitions merged, self loops dropped."""
-        return self._adjacency(both_directions=True)
+        if self.edge_weight is not None:
+            return pattern_of(self.undirected_weights)
+        return zero_one_matrix(self.edge_index, self.num_nodes, both_directions=True)
 
-    def _adjacency(self, both_directions: bool) -> sparse.csr_array:
-        source, target = self.edge_index
-        # SciPy would convert them anyway, to this type, after we had copied numbers of twice the size.
-        number = np.int32 if self.num_nodes <= np.iinfo(np.int32).max else np.int64
-        no_loop = source != target
-        rows, columns = source[no_loop].astype(number), target[no_loop].astype(number)
-        if both_directions:
-            rows, columns = np.concatenate([rows, columns]), np.concatenate([columns, rows])
-        ones = np.ones(len(rows), np.float32)
-        adjacency = sparse.csr_array((ones, (rows, columns)), shape=(self.num_nodes, self.num_nodes))
-        adjacency.sum_duplicates()
-        adjacency.data[:] = 1
-        return adjacency
+    @cached_property
+    def directed_weights(self) -> sparse.csr_array:
+        """`directed_adjacency` with the weights of edges, where they have some; those of repetitions add up."""
+        if self.edge_weight is None:
+            return self.directed_adjacency
+        return weight_matrix(self.edge_index, self.edge_weight, self.num_nodes, both_directions=False)
+
+    @cached_property
+    def undirected_weights(self) -> sparse.csr_array:
+        """The same of `undirected_adjacency`; of the two directions of a pair, the heavier one counts."""
+        if self.edge_weight is None:
+            return self.undirected_adjacency
+        return weight_matrix(self.edge_index, self.edge_weight, self.num_nodes, both_directions=True)
 
     def scale_features(self, scaling: FeatureScaling | str) -> Graph:
         """The same graph with every feature row divided by its sum of absolute values or its L2 norm.
@@ -212,7 +242,7 @@ class Graph:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of features, edges and labels: two graphs with one fingerprint give one result."""
+        """A hash of features, edges, their weights and labels: two graphs with one fingerprint give one result."""
         sizes = (self.num_nodes, self.num_features, self.num_classes, self.directed)
         digest = hashlib.sha256(repr(sizes).encode())
         x = self.x
@@ -223,7 +253,7 @@ class Graph:
         else:
             for _, rows in row_chunks(x):
                 digest.update(np.ascontiguousarray(rows).data)
-        for array in (self.edge_index, self.y):
+        for array in (self.edge_index, self.y, *(() if self.edge_weight is None else (self.edge_weight,))):
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()[:16]
 
@@ -254,6 +284,15 @@ def as_features(values: object, what: str) -> NDArray[np.float32] | sparse.csr_a
             return x
     except (TypeError, ValueError) as error:
         raise DataError(f"{what} are not a table of numbers: {error}.", "Encode text and categories first.") from error
+
+
+def as_weights(values: object, what: str) -> NDArray[np.float32]:
+    """float32; an error where the values are no numbers."""
+    try:
+        with np.errstate(over="ignore"):  # what is too large for float32 becomes inf, and is then reported as such
+            return np.asarray(values, np.float32)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} are not numbers: {error}.", "Give a number from 0 on for each edge.") from error
 
 
 def as_integers(values: object, what: str) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """How far neighbours agree: homophily, label informativeness, and the level that chance alone would give.
 
-All measures look at the symmetrised graph: distinct neighbours, direction ignored, self loops dropped. Nodes of unknown
-label are masked: they and their edges are left out, and n counts the labelled nodes only. Where a measure would be
-0 / 0 (no edges, or a single class) it is 0: such edges tell nothing about labels.
+All measures look at the symmetrised graph: distinct neighbours, direction and weights ignored, self loops dropped.
+Nodes of unknown label are masked: they and their edges are left out, and n counts the labelled nodes only. Where a
+measure would be 0 / 0 (no edges, or a single class) it is 0: such edges tell nothing about labels.
 
 Notation: d(v) is the degree of v, n_c the size of class c, C the number of classes that occur,
 p̄(c) = sum of d(v) over the nodes v of class c, divided by 2m, the share of edge ends that belong to class c.

@@ -33,7 +33,7 @@ def estimate_compatibility(
 
     Args:
         beliefs: class probabilities of all nodes.
-        adjacency: 0/1, symmetric, no self loops.
+        adjacency: 0/1 or weights, symmetric, no self loops.
         y: classes; looked at for `nodes` only.
         nodes: the training nodes.
     """
@@ -42,8 +42,8 @@ def estimate_compatibility(
     with_labels = beliefs.to("cpu", torch.float64, copy=True)
     with_labels[nodes] = labels
     neighbours = adjacency.to("cpu", torch.float64)
-    degrees = neighbours.pointers.diff().clamp(min=1)
-    means = (spmm(neighbours, with_labels) / degrees[:, None])[nodes]
+    degrees = spmm(neighbours, torch.ones(len(with_labels), 1, dtype=torch.float64))  # 0 of what has no neighbours
+    means = (spmm(neighbours, with_labels) / degrees.where(degrees > 0, 1))[nodes]
     by_class = labels.t() @ means / labels.sum(0).clamp(min=1)[:, None]
     doubly_stochastic = sinkhorn(fill_unknown_rows(by_class))
     return (doubly_stochastic + doubly_stochastic.t()) / 2 - 1 / num_classes

@@ -1,6 +1,7 @@
 r"""CPGCN (CPGNN; Zhu et al., AAAI 2021): prior beliefs of classes, spread by a learned compatibility of classes.
 
-With inverted dropout `drop`, the raw 0/1 adjacency :math:`A` and :math:`\tilde{L} = -D^{-1/2} A D^{-1/2}`
+With inverted dropout `drop`, the raw adjacency :math:`A` (ones, or the weights of edges), the sums of its rows
+:math:`D` and :math:`\tilde{L} = -D^{-1/2} A D^{-1/2}`
 
 .. math::
     \text{MLP prior:}\; R &= \mathrm{relu}(\mathrm{drop}(X W_1)) W_2 \\
@@ -77,6 +78,8 @@ class CPGCN(Model):
         cotrain_weight: weight of that loss; with "released", by how much the penalty on compatibility counts more.
     """
 
+    ignores_weights = False
+
     def __init__(
         self,
         in_channels: int,
@@ -115,7 +118,7 @@ class CPGCN(Model):
 
     def prepare(self, graph: Graph) -> CPGCNInputs:
         """What forward takes, computed once a graph. Edges are taken in both directions."""
-        return CPGCNInputs(features(graph), *self._operators(graph.undirected_adjacency))
+        return CPGCNInputs(features(graph), *self._operators(graph.undirected_weights))
 
     def _operators(self, adjacency: sparse.csr_array) -> tuple[Operator, Operator | None]:
         like = self.compatibility
@@ -189,7 +192,7 @@ class PolynomialFilter(nn.Module):
 
 
 def scaled_laplacian(adjacency: sparse.csr_array, dtype: torch.dtype) -> Operator:
-    """`-D^(-1/2) A D^(-1/2)` of a symmetric 0/1 matrix: the normalised Laplacian minus the identity."""
+    """`-D^(-1/2) A D^(-1/2)` of a symmetric matrix: the normalised Laplacian minus the identity."""
     positive = divided_by_degrees(adjacency, dtype)
     return Operator(positive.pointers, positive.columns, -positive.values, positive.shape, symmetric=True)
 

@@ -1,8 +1,8 @@
 r"""Dir-GCN: in- and out-neighbours are averaged apart, each with a weight of its own.
 
-From Rossi et al., "Edge Directionality Improves Learning on Heterophilic Graphs", LoG 2023. With :math:`A_{ij} = 1` for
-an edge from i to j, no self loops, the diagonal matrices :math:`D_{out}` of row sums and :math:`D_{in}` of column sums,
-:math:`0^{-1/2} := 0` and :math:`S = D_{out}^{-1/2} A D_{in}^{-1/2}`, a layer is
+From Rossi et al., "Edge Directionality Improves Learning on Heterophilic Graphs", LoG 2023. With :math:`A_{ij}` the
+weight of an edge from i to j (1 where edges have none), no self loops, the diagonal matrices :math:`D_{out}` of row
+sums and :math:`D_{in}` of column sums, :math:`0^{-1/2} := 0` and :math:`S = D_{out}^{-1/2} A D_{in}^{-1/2}`, a layer is
 
 .. math::
     H' = \alpha S (H W_{out}) + (1 - \alpha) S^T (H W_{in}) + b.
@@ -53,6 +53,8 @@ class DirGCN(Model):
         input_dropout: share of input features dropped in training.
     """
 
+    ignores_weights = False
+
     def __init__(
         self,
         in_channels: int,
@@ -85,7 +87,7 @@ class DirGCN(Model):
 
     def prepare(self, graph: Graph) -> Inputs:
         """The features and S, computed once a graph."""
-        adjacency = graph.directed_adjacency if graph.directed else graph.undirected_adjacency
+        adjacency = graph.directed_weights if graph.directed else graph.undirected_weights
         of_row, of_column = (inverse_power(adjacency.sum(axis), 0.5, next(self.parameters()).dtype) for axis in (1, 0))
         return Inputs(features(graph), scaled(adjacency, of_row, of_column, symmetric=not graph.directed))
 

@@ -10,6 +10,7 @@ With :math:`d` the degrees in the undirected graph without self loops and invert
     \mathrm{drop}\Bigl(\frac{\alpha_{ij}}{\sqrt{d_i d_j}}\Bigr) h_j^{(l-1)} \\
     Z &= H^{(L)} W_2 + b_2
 
+Where edges have weights :math:`w_{ij}`, these multiply the gates, and :math:`d_i = \sum_j w_{ij}`.
 Neither weights nor activations stand between the layers. What they add of :math:`H^{(0)}` is what dropout left of it.
 """
 
@@ -44,6 +45,8 @@ class FAGCN(Model):
         biased_gate: whether gates have a bias: those of the authors' program have one, those of their paper have none.
     """
 
+    ignores_weights = False
+
     def __init__(
         self,
         in_channels: int,
@@ -76,7 +79,7 @@ class FAGCN(Model):
 
     def prepare(self, graph: Graph) -> Inputs:
         """What forward takes, computed once a graph. Edges are taken in both directions."""
-        return Inputs(features(graph), divided_by_degrees(graph.undirected_adjacency, self._dtype))
+        return Inputs(features(graph), divided_by_degrees(graph.undirected_weights, self._dtype))
 
     def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
         operator = self._operator(edge_index, x.shape[0])

@@ -53,6 +53,8 @@ class GCNII(Model):
         dropout: share of input features and of hidden units dropped in training.
     """
 
+    ignores_weights = False
+
     def __init__(
         self,
         in_channels: int,
@@ -92,7 +94,7 @@ class GCNII(Model):
 
     def prepare(self, graph: Graph) -> Inputs:
         """Features and GCN's operator. Edges are taken in both directions."""
-        return Inputs(features(graph), normalised(graph.undirected_adjacency, self.weights.dtype))
+        return Inputs(features(graph), normalised(graph.undirected_weights, self.weights.dtype))
 
     def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
         if not isinstance(edge_index, Operator):

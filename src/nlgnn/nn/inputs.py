@@ -82,6 +82,12 @@ def prepare(model: nn.Module, graph: Graph, device: torch.device | None = None) 
     return move(prepared, device, dtype)
 
 
+def ignores_weights(model: nn.Module, graph: Graph) -> bool:
+    """Whether the edges have weights that the model, or what it is wrapped around, does not look at."""
+    says = (module.ignores_weights for module in model.modules() if hasattr(module, "ignores_weights"))
+    return graph.edge_weight is not None and bool(next(says, True))
+
+
 def with_self_loops(edges: Int[Tensor, "2 m"], num_nodes: int) -> Int[Tensor, "2 k"]:
     """Exactly one self loop a node, whatever was there before; other repetitions stay."""
     loops = torch.arange(num_nodes, device=edges.device).expand(2, -1)

@@ -100,14 +100,15 @@ def normalised_adjacency(edges: Tensor, num_nodes: int, dtype: torch.dtype | Non
 
 
 def normalised(adjacency: sparse.csr_array, dtype: torch.dtype) -> Operator:
-    """The same, of a symmetric matrix without self loops."""
+    """The same, of a symmetric matrix without self loops; the degrees are the sums of its rows, and 1 for the loop."""
     return divided_by_degrees(with_diagonal(adjacency), dtype)
 
 
-def divided_by_degrees(pattern: sparse.csr_array, dtype: torch.dtype) -> Operator:
-    """A symmetric pattern; each entry is 1, divided by the roots of both degrees."""
-    roots = inverse_power(np.diff(pattern.indptr), 0.5, dtype)
-    return scaled(pattern, roots, roots, symmetric=True)
+def divided_by_degrees(matrix: sparse.csr_array, dtype: torch.dtype) -> Operator:
+    """A symmetric matrix, each entry divided by the roots of the sums of two rows: its own, and that of its column."""
+    sums = np.diff(matrix.indptr) if matrix.dtype == bool else matrix.sum(axis=1)  # SciPy would copy bools, as numbers
+    roots = inverse_power(sums, 0.5, dtype)
+    return scaled(matrix, roots, roots, symmetric=True)
 
 
 def inverse_power(sums: NDArray[Any], power: float, dtype: torch.dtype) -> NDArray[np.floating]:
@@ -129,7 +130,7 @@ def scaled(
 
 
 def with_diagonal(adjacency: sparse.csr_array) -> sparse.csr_array:
-    """A matrix of ones without self loops, and one self loop a node."""
+    """A matrix without self loops, and one self loop of weight 1 a node."""
     matrix = sparse.csr_array(adjacency + sparse.eye_array(adjacency.shape[0], dtype=np.float32, format="csr"))
     matrix.sort_indices()
     return matrix

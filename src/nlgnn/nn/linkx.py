@@ -1,7 +1,8 @@
 r"""LINKX: who a node's neighbours are, by number, and its features, embedded apart and then mixed.
 
 From Lim et al., "Large Scale Learning on Non-Homophilous Graphs: New Benchmarks and Strong Simple Methods", NeurIPS
-2021. The rows of the adjacency matrix A are features of the nodes, as many as there are nodes:
+2021. The rows of the adjacency matrix A, of weights where edges have some, are features of the nodes, as many as there
+are nodes:
 
 .. math::
     H_A = \mathrm{MLP}_A(A), \quad H_X = \mathrm{MLP}_X(X), \quad
@@ -47,6 +48,7 @@ class LINKX(Model):
     """
 
     identifies_nodes: ClassVar[bool] = True
+    ignores_weights = False
 
     def __init__(
         self,
@@ -75,7 +77,7 @@ class LINKX(Model):
 
     def prepare(self, graph: Graph) -> Inputs:
         """Features and neighbours in either direction."""
-        return Inputs(features(graph), Operator.from_scipy(graph.undirected_adjacency, symmetric=True))
+        return Inputs(features(graph), Operator.from_scipy(graph.undirected_weights, symmetric=True))
 
     def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
         if x.shape[0] != self.num_nodes:

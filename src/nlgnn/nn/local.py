@@ -1,6 +1,7 @@
 r"""The local embeddings: MLP, GCN and GAT, each a stack of layers with ReLU and dropout between them.
 
-With :math:`\hat{A} = \tilde{D}^{-1/2} (A + I) \tilde{D}^{-1/2}` and inverted dropout `drop`, for two layers
+With :math:`\hat{A} = \tilde{D}^{-1/2} (A + I) \tilde{D}^{-1/2}`, where :math:`A` holds the weights of edges (1 where
+they have none) and :math:`\tilde{D}` the sums of the rows of :math:`A + I`, and inverted dropout `drop`, for two layers
 
 .. math::
     \text{MLP:}\; Z &= \mathrm{drop}(\mathrm{relu}(\mathrm{drop}(X) W_1 + b_1)) W_2 + b_2 \\
@@ -74,11 +75,12 @@ class LocalModel(Model, ABC):
 
     @abstractmethod
     def operator_of(self, adjacency: sparse.csr_array) -> Operator | None:
-        """The same, of a symmetric matrix of ones without self loops."""
+        """The same, of a symmetric matrix of weights, or of ones, without self loops."""
 
     def prepare(self, graph: Graph) -> Inputs:
         """What forward takes, computed once a graph. Edges are taken in both directions."""
-        return Inputs(features(graph), self.operator_of(graph.undirected_adjacency))
+        adjacency = graph.undirected_adjacency if self.ignores_weights else graph.undirected_weights
+        return Inputs(features(graph), self.operator_of(adjacency))
 
     def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
         operator = self.operator(edge_index, x.shape[0])
@@ -122,6 +124,8 @@ class MLP(LocalModel):
         input_dropout: share of input features dropped in training; as `dropout` where not given.
     """
 
+    ignores_weights = False  # it looks at no edges to begin with
+
     def __init__(
         self,
         in_channels: int,
@@ -160,6 +164,8 @@ class GCN(LocalModel):
         dropout: share of hidden units dropped in training.
         input_dropout: share of input features dropped in training; 0 where not given.
     """
+
+    ignores_weights = False
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ class Model(nn.Module):
     """A module that the trainer knows how to train well: see the contract in docs/architecture.md."""
 
     stackable: bool = True  # torch.func.vmap may train several at once
+    ignores_weights: bool = True  # of edges, all of which count alike
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew. Those that lie in the module itself are left to its own version of this."""

@@ -5,14 +5,14 @@ A layer, for the neighbours :math:`N(v)` of a node, itself not among them (an `e
 .. math::
     h_v = x_v W_{root} + \frac{1}{|N(v)|} \sum_{u \in N(v)} x_u W_{mean} + b
 
-The mean over no neighbours is zero. ReLU and dropout stand between layers; nothing follows the last one.
+The mean is weighted where edges have weights; over no neighbours it is zero. ReLU and dropout stand between layers;
+nothing follows the last one.
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -40,6 +40,8 @@ class GraphSAGE(Model):
         input_dropout: share of input features dropped in training; 0 where not given.
     """
 
+    ignores_weights = False
+
     def __init__(
         self,
         in_channels: int,
@@ -58,8 +60,8 @@ class GraphSAGE(Model):
 
     def prepare(self, graph: Graph) -> Inputs:
         """What forward takes, computed once a graph. Edges are taken in both directions."""
-        adjacency = graph.undirected_adjacency
-        return Inputs(features(graph), scaled(adjacency, inverse_power(np.diff(adjacency.indptr), 1, self._dtype)))
+        adjacency = graph.undirected_weights
+        return Inputs(features(graph), scaled(adjacency, inverse_power(adjacency.sum(axis=1), 1, self._dtype)))
 
     def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
         num_nodes = x.shape[0]

@@ -2,7 +2,7 @@ r"""SimP-GCN (Jin et al., WSDM 2021): every node chooses between its neighbours 
 
 With :math:`\hat{A} = \tilde{D}^{-1/2} (A + I) \tilde{D}^{-1/2}`, the cosines :math:`S` of each node with the most
 similar others (`feature_similarity.py`) and :math:`\hat{A}_f = D_S^{-1/2} S D_S^{-1/2}`, where :math:`D_S` has the sums
-of the rows, a layer has two numbers a node
+of the rows and :math:`A` the weights of edges, or ones, a layer has two numbers a node
 
 .. math::
     s_v = \mathrm{sigmoid}(h_v^T w_s + b_s), \quad k_v = h_v^T w_k + b_k
@@ -83,6 +83,7 @@ class SimPGCN(Model):
         dropout: share of hidden units dropped in training.
     """
 
+    ignores_weights = False
     estimable = False  # comparing all nodes with all takes too long to be tried out
 
     def __init__(
@@ -120,7 +121,7 @@ class SimPGCN(Model):
         """What forward takes, computed once a graph. All features are compared with all: they have to be in memory."""
         x = graph.x if isinstance(graph.x, sparse.csr_array) else graph.dense_features()
         similar = feature_similarity(x, self.neighbours)
-        adjacency = with_diagonal(graph.directed_adjacency if self.directed else graph.undirected_adjacency)
+        adjacency = with_diagonal(graph.directed_weights if self.directed else graph.undirected_weights)
         return SimPInputs(
             features(graph),
             self._operator(adjacency, symmetric=not self.directed),

@@ -1,0 +1,129 @@
+"""Trainings on graphs whose edges have weights: they count where a model uses them, else it is said; also exported."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from numpy.typing import NDArray
+from training_samples import Linear, assert_same_runs, easy_graph, recipe, splits_of
+
+from nlgnn.errors import NlgnnWarning
+from nlgnn.graph.graph import Graph
+from nlgnn.nn.inputs import prepare
+from nlgnn.training import onnx as exporting
+from nlgnn.training.execution import model_like
+from nlgnn.training.fit import fit, fit_settings, predict
+from nlgnn.training.onnx import export_onnx
+from nlgnn.training.portable import Portable
+from nlgnn.training.run import RunFolder
+from nlgnn.training.systems import configure
+from nlgnn.training.train import Plan, Trained, train
+
+
+def weighted_graph(num_nodes: int = 30, seed: int = 0) -> Graph:
+    """With loops, repetitions, other weights on the way back, and weights of 0."""
+    graph, rng = easy_graph(num_nodes), np.random.default_rng(seed)
+    edges = rng.integers(num_nodes - 1, size=(2, 3 * num_nodes))
+    weight = rng.integers(0, 9, 7 * num_nodes) / 4
+    return replace(graph, edge_index=np.hstack([edges, edges, edges[::-1, :num_nodes]]), edge_weight=weight)
+
+
+def test_weights_can_tell_the_class() -> None:
+    """Features are noise but for hints, and as many edges join classes as not: only their weights say which ones."""
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    x = rng.normal(size=(120, 4)) + 0.5 * y[:, None]
+    edges = rng.integers(120, size=(2, 1200))
+    agree = y[edges[0]] == y[edges[1]]
+    weighted = Graph(x, edges, y, edge_weight=np.where(agree, 1, 0.05))
+    figures = [
+        np.mean(
+            [run.test["accuracy"] for run in fit("gcn", graph, splits_of(graph, 3), recipe(epochs=40), progress=False)]
+        )
+        for graph in (weighted, replace(weighted, edge_weight=None))
+    ]
+    assert figures[0] > figures[1] + 15
+
+
+def test_models_that_do_not_look_at_weights_are_named_once() -> None:
+    graph = weighted_graph()
+    settings = [configure(name, graph, epochs=1) for name in ("gat", "nlgcn", "gat", "nl-h2gcn", "mlp")]
+    settings.append((Linear, recipe(epochs=1)))
+    with pytest.warns(NlgnnWarning) as found:
+        fit_settings(settings, graph, splits_of(graph), progress=False)
+    words = "does not look at the weights of edges: all edges of graph 'easy' count alike."
+    assert [str(one.message) for one in found] == [f"{name} {words}" for name in ("GAT", "Linear", "NonLocalH2GCN")]
+    with pytest.warns(NlgnnWarning, match="^GAT does not look") as found:
+        ours = fit("gat", graph, splits_of(graph), recipe(), progress=False)
+    assert len(found) == 1
+    plain = Graph(graph.x, graph.undirected_adjacency.nonzero(), graph.y, name="easy", class_names=graph.class_names)
+    assert_same_runs(ours, fit("gat", plain, splits_of(graph), recipe(), progress=False))
+
+
+def test_run_folders_keep_weighted_trainings(tmp_path: Path) -> None:
+    graph = weighted_graph()
+    options = {"epochs": 3, "hidden": 4}
+    trained = train(Plan("easy", "nlgcn", runs=2, options=options), graph, tmp_path / "run", progress=False)
+    folder = RunFolder.open(tmp_path / "run")
+    assert folder.config["fingerprint"] == graph.fingerprint != replace(graph, edge_weight=None).fingerprint
+    again = predict(trained.factory, graph, folder.finished_runs(), trained.recipe)
+    plain = predict(trained.factory, replace(graph, edge_weight=None), trained.runs, trained.recipe)
+    torch.testing.assert_close(again, predict(trained.factory, graph, trained.runs, trained.recipe))
+    assert not torch.allclose(again, plain)
+
+
+def drawn(folder: Path, model: str, graph: Graph, **options: Any) -> Trained:
+    """As if trained: one epoch, then weights of usual size."""
+    plan = Plan("easy", model, runs=1, options={"epochs": 1, "hidden": 8, **options})
+    trained = train(plan, graph, folder / model, progress=False)
+    generator = torch.Generator().manual_seed(0)
+    for value in trained.runs[0].state.values():
+        value.copy_(0.4 * torch.randn(value.shape, generator=generator))
+    return trained
+
+
+def own_logits(trained: Trained, graph: Graph) -> NDArray[np.float32]:
+    model = model_like(trained.factory).eval()
+    model.load_state_dict(trained.runs[0].state)
+    with torch.no_grad():
+        logits: torch.Tensor = model(*prepare(model, graph.scale_features(trained.recipe.features)))
+    return logits.numpy()
+
+
+@pytest.mark.parametrize("model", ["gcn", "nlgcn"])
+@pytest.mark.parametrize("seed", range(4))
+def test_portable_form_has_the_weights(tmp_path: Path, model: str, seed: int) -> None:
+    graph = weighted_graph(seed=seed)
+    trained = drawn(tmp_path, model, graph)
+    made = model_like(trained.factory)
+    made.load_state_dict(trained.runs[0].state)
+    given = (torch.tensor(one) for one in (graph.x, graph.edge_index, graph.edge_weight))
+    with torch.no_grad():
+        logits = Portable([made], trained.recipe.features, mean=False)(*given)
+    np.testing.assert_allclose(logits, own_logits(trained, graph), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_exported_with_weights(tmp_path: Path) -> None:
+    trained, path = drawn(tmp_path, "gcn", weighted_graph()), tmp_path / "x.onnx"
+    result = export_onnx(trained, weighted_graph(), path)
+    assert (result.inputs, result.same_class) == (("x", "edge_index", "edge_weight"), 30)
+    session, other = onnxruntime.InferenceSession(path), weighted_graph(50, seed=3)
+    given = {"x": other.x, "edge_index": other.edge_index, "edge_weight": other.edge_weight}
+    np.testing.assert_allclose(session.run(None, given)[0], own_logits(trained, other), rtol=1e-4, atol=1e-4)
+    assert "edge_weight: a number" in session.get_modelmeta().custom_metadata_map["inputs"]
+    assert [one.shape for one in session.get_inputs()] == [["nodes", 4], [2, "edges"], ["edges"]]
+
+
+def test_the_part_that_an_export_is_checked_on_keeps_its_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporting, "CHECKED_NODES", 10)
+    graph = weighted_graph()
+    part = exporting._first_nodes(graph)
+    assert (part.undirected_weights != graph.undirected_weights[:10, :10]).nnz == 0
+    assert part.undirected_weights.nnz > 0
