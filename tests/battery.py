@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,15 @@ from torch import Tensor, nn
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, random_split
-from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Inputs, move, prepare, prepare_plain, undirected_edges
+from nlgnn.nn.inputs import (
+    TAKES_WHAT_IT_PREPARES,
+    Inputs,
+    ignores_weights,
+    move,
+    prepare,
+    prepare_plain,
+    undirected_edges,
+)
 from nlgnn.training.fit import fit
 from nlgnn.training.metrics import measure_all
 from nlgnn.training.options import model_options
@@ -33,6 +41,14 @@ from nlgnn.training.train import Plan, train
 
 # Small, where a system has these options.
 SMALL = {"hidden": 6, "heads": 2}
+
+LEARNED_ORDERS: list[tuple[str, dict[str, Any]]] = [
+    ("nlmlp", {"order": "metric"}),
+    ("nlmlp", {"order": "metric", "metric_form": "label"}),
+    ("nlmlp", {"order": "metric", "readout": "conv"}),
+    ("nlgcn", {"order": "metric", "metric_input": "adjacency"}),
+    ("nlgat", {"order": "metric"}),
+]
 
 
 @dataclass(frozen=True)
@@ -60,7 +76,10 @@ class Case:
         model = self.configure(graph, **wanted)[0]().double()
         generator = torch.Generator().manual_seed(seed)
         for parameter in model.parameters():
-            parameter.data = torch.randn(parameter.shape, dtype=torch.float64, generator=generator)
+            if parameter.is_floating_point():
+                parameter.data = torch.randn(parameter.shape, dtype=torch.float64, generator=generator)
+        if hasattr(model, "before_training"):
+            model.before_training(prepare(model, graph), torch.from_numpy(graph.y))
         return model
 
     def fit(self, graph: Graph, split: Split, **wanted: Any) -> Run:
@@ -81,7 +100,8 @@ def cases() -> list[Case]:
         for variant in system.variants
         if "space" not in variant  # of published files
     ]
-    return [*distinct.values(), *forms]
+    learned_orders = [Case(system, "robust", tuple(form.items())) for system, form in LEARNED_ORDERS]
+    return [*distinct.values(), *forms, *learned_orders]
 
 
 CASES = cases()
@@ -115,10 +135,11 @@ def logits(model: nn.Module, graph: Graph) -> Tensor:
 
 def gradients(model: nn.Module, graph: Graph) -> dict[str, Tensor | None]:
     """Of the system's own loss over all nodes, in training mode."""
+    torch.manual_seed(0)
     model.train()
     loss_of = getattr(model, "loss", cross_entropy_of)
     loss_of(model(*inputs_of(model, graph)), torch.from_numpy(graph.y), torch.arange(graph.num_nodes)).backward()
-    return {name: parameter.grad for name, parameter in model.named_parameters()}
+    return {name: parameter.grad for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 def identifies_nodes(model: nn.Module) -> bool:
@@ -345,6 +366,17 @@ def check_test_labels_do_not_matter(case: Case) -> None:
     chosen = evaluate(model, prepare(model, graph.scale_features(recipe.features)))[torch.from_numpy(split.test)]
     for run, one in zip(runs, (graph, changed), strict=True):
         assert run.test == measure_all(chosen, torch.from_numpy(one.y[split.test]))
+
+
+def check_weights_of_edges(case: Case) -> None:
+    """They change what a model gives, unless it says that it does not look at them, or looks at no edges."""
+    graph = random_graph()
+    weights = np.random.default_rng(1).integers(1, 9, graph.edge_index.shape[1]) / 2
+    weighted = replace(graph, edge_weight=weights)
+    model = case.model(graph)
+    looks_at_edges = not logits(model, random_graph(edges=0)).equal(logits(model, graph))
+    changes = not torch.allclose(logits(model, weighted), logits(model, graph))
+    assert changes == (looks_at_edges and not ignores_weights(model, weighted))
 
 
 def check_containers(case: Case) -> None:

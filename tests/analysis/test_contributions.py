@@ -19,7 +19,8 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.nn.dropout import Dropout
 from nlgnn.nn.local import MLP
-from nlgnn.nn.nonlocal_ import NLGCN, NLMLP, NonLocal
+from nlgnn.nn.nonlocal_ import NonLocal
+from nlgnn.nn.nonlocal_of import NLGCN, NLMLP
 from nlgnn.nn.sequence import RowConv
 from nlgnn.training.fit import fit
 from nlgnn.training.systems import configure

@@ -16,7 +16,7 @@ from nlgnn.analysis.explanation import node_number
 from nlgnn.errors import DataError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.local import GCN
-from nlgnn.nn.nonlocal_ import NLMLP
+from nlgnn.nn.nonlocal_of import NLMLP
 
 NODES, CLASSES = 15, ("red", "green", "blue")
 

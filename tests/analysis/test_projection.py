@@ -14,7 +14,8 @@ from nlgnn.analysis.projection import Projection, project
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.local import GCN, MLP
-from nlgnn.nn.nonlocal_ import NLGCN, NLMLP, NonLocal, NonLocalOutput
+from nlgnn.nn.nonlocal_ import NonLocal, NonLocalOutput
+from nlgnn.nn.nonlocal_of import NLGCN, NLMLP
 
 NODES = 20
 

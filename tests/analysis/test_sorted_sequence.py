@@ -9,7 +9,8 @@ import torch
 from nlgnn.analysis import kernel_sizes, sorted_sequence
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.nonlocal_ import NLGCN, NLMLP, NonLocal
+from nlgnn.nn.nonlocal_ import NonLocal
+from nlgnn.nn.nonlocal_of import NLGCN, NLMLP
 
 NODES = 20
 

@@ -9,6 +9,7 @@ import pytest
 from nlgnn.errors import OptionError
 from nlgnn.experiments.compare import paired_difference, paired_mean, row, spread, with_controls
 from nlgnn.training.run import Run
+from nlgnn.training.systems import resolve
 
 
 def test_controls_of_a_non_local_system() -> None:
@@ -94,3 +95,23 @@ def test_row_without_test_nodes() -> None:
 def test_paired_mean() -> None:
     assert paired_mean([3.0, None, 5.0], [1.0, 2.0, 1.0]) == 3.0
     assert paired_mean([None], [1.0]) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "labels"),
+    [
+        ({"order": "metric"}, ["nlmlp, random order", "nlmlp, frozen metric"]),
+        (
+            {"order": "metric", "readout": "conv"},
+            ["nlmlp, kernel 1", "nlmlp, random order", "nlmlp, frozen metric"],
+        ),
+    ],
+)
+def test_the_controls_of_a_learned_order(options: dict[str, Any], labels: list[str]) -> None:
+    main, local, *controls = with_controls("nlmlp", options)
+    assert (main.label, local.label) == ("nlmlp", "mlp")
+    assert [control.label for control in controls] == labels
+    readouts = {control.options["readout"] for control in controls if control.options["order"] == "random"}
+    assert readouts == {options.get("readout", "vote")}
+    for variant in (main, *controls):
+        resolve(variant.system, "", "robust", variant.options)

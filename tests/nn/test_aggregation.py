@@ -225,7 +225,7 @@ def test_zero_init_gives_zeros_and_still_learns():
         ({"channels": 0}, "channels=0 is not a size"),
         ({"num_convs": 0}, "num_convs=0 is not a size"),
         ({"dropout": 1.0}, "conv_dropout=1.0 is not a dropout rate"),
-        ({"order": "sideways"}, "order='sideways' is unknown.\nChoose score or random"),
+        ({"order": "sideways"}, "order='sideways' is unknown.\nChoose score, random or given"),
         ({"zero_init": True, "convs": nn.Identity()}, "convs has no Conv1d"),
     ],
 )

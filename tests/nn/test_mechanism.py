@@ -1,10 +1,12 @@
 """Set by hand, the method finds labels that only the right order of the nodes reveals; its controls do not."""
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from nlgnn.datasets.synthetic import planted_order_graph
+from nlgnn.graph.graph import Graph
 from nlgnn.nn import NLMLP
 
 
@@ -48,3 +50,13 @@ def test_the_right_order_reveals_the_labels(graph):
 def test_the_controls_do_not(graph, control):
     model = window_mean_by_key(**control)
     assert accuracy(model(*model.prepare(graph)), graph) < 0.75
+
+
+def test_one_percent_of_new_nodes_changes_less_than_one_percent_of_the_other_labels(graph):
+    """Each stands in the windows of a few others, and seldom turns what they say together."""
+    new = np.zeros(graph.num_nodes, bool)
+    new[np.random.default_rng(0).choice(graph.num_nodes, graph.num_nodes // 100, replace=False)] = True
+    model = window_mean_by_key(kernel_size=5)
+    without = Graph(graph.x[~new], np.zeros((2, 0), int), graph.y[~new])
+    before, after = model(*model.prepare(without)).argmax(1), model(*model.prepare(graph)).argmax(1)[~new]
+    assert 0 < (before != after).float().mean() < 0.01

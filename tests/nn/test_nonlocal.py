@@ -16,7 +16,8 @@ from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn import CPGCN, LINKX, NLGAT, NLGCN, NLMLP, Model, NonLocal, reference
 from nlgnn.nn.dropout import Dropout
-from nlgnn.nn.nonlocal_ import NonLocalOf, NonLocalOutput
+from nlgnn.nn.nonlocal_ import NonLocalOutput
+from nlgnn.nn.nonlocal_of import NonLocalOf
 
 MODELS = [NLMLP, NLGCN, NLGAT]
 ROBUST = {"score_bias": True, "standardise_score": True, "zero_init": True, "head": "residual", "local_loss": 0.5}

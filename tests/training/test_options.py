@@ -10,6 +10,7 @@ import torch
 
 from nlgnn.errors import OptionError
 from nlgnn.nn import GCN
+from nlgnn.nn.metric_order import MetricOrder
 from nlgnn.nn.nonlocal_ import NonLocal
 from nlgnn.training.options import all_model_options, given_sizes, keyword_of, model_options
 from nlgnn.training.recipe import Recipe
@@ -27,10 +28,15 @@ WRAPPER = {
     "standardise_score",
     "zero_init",
     "order",
+    "readout",
     "aggregation",
     "head",
     "local_loss",
+    "metric_input",
+    "metric_lr",
 }
+# Of the metric that the wrapper is given, which is built from them.
+METRIC = {"metric_dim", "metric_orders", "metric_radius", "metric_perplexity", "metric_eps", "metric_form"}
 
 
 def test_the_options_of_gcn() -> None:
@@ -44,12 +50,15 @@ def test_the_options_of_gcn() -> None:
 @pytest.mark.parametrize("name", LOCAL_OF)
 def test_a_non_local_system_has_the_options_of_its_local_part_and_of_the_wrapper(name: str) -> None:
     options, local = model_options(SYSTEMS[name]), model_options(SYSTEMS[LOCAL_OF[name]])
-    assert options.keys() == local.keys() | WRAPPER | {"embedding"}
+    assert options.keys() == local.keys() | WRAPPER | METRIC | {"embedding"}
     for option in local:
         assert options[option] == local[option]
     signature = inspect.signature(NonLocal).parameters
     for option in WRAPPER:
         assert options[option].default == signature[option].default
+    of_metric = inspect.signature(MetricOrder).parameters
+    for option in METRIC:
+        assert options[option].default == of_metric[option.removeprefix("metric_")].default
     assert options["embedding"].default is None  # as many as classes; the wrapper itself must be told
 
 
@@ -77,7 +86,7 @@ def test_every_option_is_taken_by_the_class(name: str) -> None:
     system = SYSTEMS[name]
     defaults = {option: of.default for option, of in model_options(system).items() if of.default is not None}
     arguments = {keyword_of(option): value for option, value in defaults.items()}
-    sizes = given_sizes(system, in_channels=3, out_channels=2, num_nodes=5)
+    sizes = given_sizes(system, arguments, in_channels=3, out_channels=2, num_nodes=5)
     model = load(system)(**sizes, **{"hidden_channels": 4} | arguments)
     assert isinstance(model, torch.nn.Module)
 

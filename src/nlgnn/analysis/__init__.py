@@ -2,7 +2,7 @@
 as it did."""
 
 from nlgnn.analysis.contributions import Explanations, explain_nodes
-from nlgnn.analysis.explanation import Explanation, NodeFacts, WindowNode, explain_node
+from nlgnn.analysis.explanation import Explanation, NodeFacts, Voter, WindowNode, explain_node
 from nlgnn.analysis.sequence import SortedSequence, kernel_sizes, order_before_and_after, sorted_sequence
 from nlgnn.graph.homophily import reconnected_homophily
 
@@ -11,6 +11,7 @@ __all__ = [
     "Explanations",
     "NodeFacts",
     "SortedSequence",
+    "Voter",
     "WindowNode",
     "explain_node",
     "explain_nodes",

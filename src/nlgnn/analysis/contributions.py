@@ -107,7 +107,9 @@ class SortedPass:
             hook.remove()
         (z,) = embeddings
         aggregation = sorting_aggregation(model)
-        scores, order = aggregation.sort_order(z)
+        assert model.head is not None
+        learned = model.metric is not None
+        scores, order = model.sort_order(*prepare(model, graph, z.device)) if learned else aggregation.sort_order(z)
         inputs = [aggregation.scaled(z, scores)[order]]
         for conv in convs[:-1]:
             inputs.append(convolve(inputs[-1], *conv.parameters()).relu())

@@ -13,8 +13,10 @@ from scipy.special import softmax
 from torch import nn
 
 from nlgnn.analysis.contributions import Explanations, Figures, SortedPass, convolutions_to_split, evaluate_on
+from nlgnn.analysis.voters import Votes, votes_on
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph
+from nlgnn.nn.nonlocal_ import NonLocal
 
 MOST_NAMES = 20_000  # that are searched for one like a misspelt one, which takes a second
 
@@ -38,11 +40,22 @@ class WindowNode(NodeFacts):
 
 
 @dataclass(frozen=True, eq=False)
+class Voter(NodeFacts):
+    """A training node that votes on the explained one, and what it adds to the logit of each class; None where votes
+    do not add up node by node."""
+
+    weight: float
+    contributions: Figures | None
+
+
+@dataclass(frozen=True, eq=False)
 class Explanation(NodeFacts):
     """What a model says of a node, and what that is made of, as in `Explanations`: figures are one a class.
 
     The node itself is in its window, at offset 0. Models that sort nothing have no window, and nothing that goes with
-    it; `why_no_window` says so. `other_class` is that of the label where it is not predicted, else the runner-up.
+    it; `why_no_window` says so. Where nodes vote on each other, `voters` are those that did, by falling weight, and
+    `vote_share` is how much votes count: then the logits are `own` plus what they add. `other_class` is that of the
+    label where it is not predicted, else the runner-up.
     """
 
     class_names: tuple[str, ...]
@@ -57,6 +70,8 @@ class Explanation(NodeFacts):
     position: int | None = None
     score: float | None = None
     why_no_window: str | None = None
+    voters: tuple[Voter, ...] = ()
+    vote_share: float | None = None
 
     @property
     def probabilities(self) -> Figures:
@@ -89,6 +104,7 @@ def explain_node(model: nn.Module, graph: Graph, node: int | np.integer | str) -
     else:
         passed = SortedPass.of(model, graph)
         logits, split = passed.logits, passed.explain(np.array([number]))
+    votes = votes_on(model, graph, number) if isinstance(model, NonLocal) and model.vote is not None else None
     all_logits = logits.cpu().numpy()
     own_logits, predictions = all_logits[number], all_logits.argmax(1)
     neighbours = graph.undirected_adjacency[[number]].indices.astype(np.int64)
@@ -101,6 +117,7 @@ def explain_node(model: nn.Module, graph: Graph, node: int | np.integer | str) -
         num_nodes=graph.num_nodes,
         why_no_window=why_no_window,
         **_of_split(split, graph, predictions) if split else {},
+        **_of_votes(votes, graph, predictions) if votes else {},
     )
 
 
@@ -130,6 +147,15 @@ def _of_split(split: Explanations, graph: Graph, predictions: NDArray[np.int64])
         "position": int(split.position[0]),
         "score": float(split.score[0]),
     }
+
+
+def _of_votes(votes: Votes, graph: Graph, predictions: NDArray[np.int64]) -> dict[str, Any]:
+    added = [None] * len(votes.nodes) if votes.contributions is None else list(votes.contributions)
+    voters = tuple(
+        Voter(**_facts(graph, predictions, node), weight=weight, contributions=contributions)
+        for node, weight, contributions in zip(votes.nodes.tolist(), votes.weights.tolist(), added, strict=True)
+    )
+    return {"voters": voters, "vote_share": votes.share, "own": votes.own, "silenced": votes.own}
 
 
 def _other_class(logits: Figures, label: int) -> int | None:

@@ -48,7 +48,9 @@ def _what_the_classifier_sees(
     model.eval()
     with torch.no_grad():
         inputs = prepare(model, graph, next(model.parameters()).device)
-        if isinstance(model, NonLocal):
+        if isinstance(model, NonLocal) and model.metric is not None:
+            parts, of_what = [model.metric(model.raw_input(inputs))], "where nodes stand in the learned metric"
+        elif isinstance(model, NonLocal) and model.aggregation is not None:
             z: Tensor = model.local(*inputs)
             parts, of_what = [z, model.aggregation(z)], "node embeddings before and after the non-local step"
         else:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
@@ -31,13 +31,12 @@ def sorted_sequence(model: NonLocal, graph: Graph) -> SortedSequence:
 
     The graph's features must be scaled as in training (`graph.scale_features(recipe.features)`).
     """
-    aggregation = sorting_aggregation(model)
     was_training = model.training
     model.eval()
     with torch.no_grad():
         parameter = next(model.parameters())
-        z: Tensor = model.local(*prepare(model, graph, parameter.device))
-        scores, order = (values.cpu().numpy() for values in aggregation.sort_order(z))
+        inputs = prepare(model, graph, parameter.device)
+        scores, order = (values.cpu().numpy() for values in model.sort_order(*inputs))
     model.train(was_training)
     return SortedSequence(order, scores[order], graph.y[order])
 
@@ -49,6 +48,8 @@ def order_before_and_after(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         before = non_local(factory())
+    with torch.no_grad():
+        before.before_training(prepare(before, graph), torch.full((graph.num_nodes,), -1))
     after = non_local(factory())
     after.load_state_dict(run.state)
     return sorted_sequence(before, graph), sorted_sequence(after, graph)
@@ -71,7 +72,9 @@ def non_local(model: nn.Module) -> NonLocal:
 
 
 def sorting_aggregation(model: NonLocal) -> NonLocalAggregation:
-    """What sorts, if anything does."""
+    """What convolves along the order, if anything does."""
+    if model.vote is not None:
+        raise OptionError("this model convolves nothing: nodes vote on each other.", "Use readout='conv'.")
     if not isinstance(model.aggregation, NonLocalAggregation):
         raise OptionError("this model sorts nothing: it attends to all nodes.", "Use aggregation='sort'.")
     return model.aggregation

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 # As a list, so that `--help` waits for no import; a test compares it with the tables that there are.
 TABLE_NAMES = (
     *("results", "datasets", "categories", "verdicts", "first-category", "second-category", "all", "homophily"),
-    *("sequence", "efficiency", "cpgcn", "controls", "ablation", "systems"),
+    *("sequence", "efficiency", "cpgcn", "controls", "ablation", "order", "systems"),
 )
-ON_REQUEST = ("controls", "systems")  # the first is part of results, the second has a page of its own
+ON_REQUEST = ("controls", "order", "systems")  # the first is part of results, the others have pages of their own
 QUICK_DATASETS = ("texas", "chameleon")  # of each category one
 
 
@@ -88,8 +88,7 @@ def reproduce(
     if not table_only:
         make_folder(results)  # before the hours that measuring takes
         failed = measure(list(cells.values()), results)
-        if "sequence" in tables:
-            draw_sequences(list(cells.values()), results)
+        draw_orders(list(cells.values()), results)
     require_some(list(cells.values()), results)
     sections: list[Section] = []
     for table in tables.values():
@@ -121,13 +120,18 @@ def made_by(names: Sequence[str] | None, protocol: str, systems: str, datasets: 
     return shlex.join(words + [word for option, value in options.items() if value for word in (option, value)])
 
 
-def draw_sequences(cells: Sequence[Cell], results: Path) -> None:
-    """The pictures that go with the table, beside its cells."""
+def draw_orders(cells: Sequence[Cell], results: Path) -> None:
+    """The pictures that go with tables of orders, beside their cells."""
+    from nlgnn.experiments.learned_order import PlantedCell
     from nlgnn.experiments.sequences import SequenceCell
-    from nlgnn.report.sequence_pictures import draw
+    from nlgnn.report.sequence_pictures import draw, draw_learned_orders
 
-    own = [cell for cell in cells if isinstance(cell, SequenceCell)]
-    for path in draw(own, results, results / SequenceCell.store):
+    paths = []
+    if own := [cell for cell in cells if isinstance(cell, SequenceCell)]:
+        paths += draw(own, results, results / SequenceCell.store)
+    if any(isinstance(cell, PlantedCell) for cell in cells):
+        paths += draw_learned_orders(cells, results, results / PlantedCell.store)
+    for path in paths:
         errors.print(f"picture: {path}", soft_wrap=True)
 
 

@@ -22,7 +22,12 @@ TWO_SECONDS_OF_BYTES = 200_000_000
 
 
 def planted_order_graph(
-    num_groups: int = 188, group_size: int = 16, seed: int = 0, noise: float = 1.9, mean_degree: int = 4
+    num_groups: int = 188,
+    group_size: int = 16,
+    seed: int = 0,
+    noise: float = 1.9,
+    mean_degree: int = 4,
+    nuisance: int = 0,
 ) -> Graph:
     """Labels that only the right order of the nodes reveals.
 
@@ -36,11 +41,13 @@ def planted_order_graph(
     Args:
         noise: standard deviation of the noise.
         mean_degree: neighbours of a node, on average.
+        nuisance: further columns of normal noise. With some, all columns are standardised and then rotated at random,
+            so that no column is the key.
     """
-    if num_groups < 2 or group_size < 1 or noise < 0 or mean_degree < 0:
+    if num_groups < 2 or group_size < 1 or noise < 0 or mean_degree < 0 or nuisance < 0:
         raise OptionError(
-            f"planted_order_graph({num_groups=}, {group_size=}, {noise=}, {mean_degree=}).",
-            "It needs at least two groups of at least one node, and no negative noise or degree.",
+            f"planted_order_graph({num_groups=}, {group_size=}, {noise=}, {mean_degree=}, {nuisance=}).",
+            "It needs at least two groups of at least one node, and nothing negative.",
         )
     rng = np.random.default_rng(seed)
     num_nodes = num_groups * group_size
@@ -50,9 +57,14 @@ def planted_order_graph(
     # Shuffled, so that a node's number does not tell its group.
     group = rng.permutation(np.repeat(np.arange(num_groups), group_size))
     value = 2.0 * group_label[group] - 1 + noise * rng.standard_normal(num_nodes)
+    edge_index = rng.integers(num_nodes, size=(2, num_nodes * mean_degree // 2))
+    x = np.stack([group_key[group], value], axis=1)
+    if nuisance:
+        x = np.hstack([(x - x.mean(0)) / x.std(0), rng.standard_normal((num_nodes, nuisance))])
+        x = x @ np.linalg.qr(rng.standard_normal((2 + nuisance, 2 + nuisance)))[0]
     return Graph(
-        x=np.stack([group_key[group], value], axis=1).astype(np.float32),
-        edge_index=rng.integers(num_nodes, size=(2, num_nodes * mean_degree // 2)),
+        x=x.astype(np.float32),
+        edge_index=edge_index,
         y=group_label[group],
         name="planted-order",
         class_names=("negative", "positive"),

@@ -192,12 +192,12 @@ def open_run_folder(path: Path, settings: Settings) -> RunFolder:
     return folder
 
 
-def run_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def run_rows(runs: Sequence[Run], metric: str = "accuracy") -> list[dict[str, Any]]:
     return [
         {
             "seed": run.seed,
-            "val": run.val.get("accuracy"),
-            "test": run.test.get("accuracy"),
+            "val": run.val.get(metric),
+            "test": run.test.get(metric),
             "chosen_epoch": run.chosen_epoch,
             "epochs": run.epochs,
             "ms_per_epoch": round(run.ms_per_epoch, 2),

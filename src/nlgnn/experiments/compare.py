@@ -12,6 +12,7 @@ from nlgnn.training.run import Run
 from nlgnn.training.systems import get_system
 
 CONTROLS: dict[str, dict[str, Any]] = {"kernel 1": {"kernel_size": 1}, "random order": {"order": "random"}}
+FROZEN = {"frozen metric": {"metric_lr": 0.0}}  # of a learned order
 
 
 class Variant(NamedTuple):
@@ -23,7 +24,7 @@ class Variant(NamedTuple):
     @property
     def control(self) -> str | None:
         """The name of the control that the options make of the system."""
-        names = [name for name, changed in CONTROLS.items() if changed.items() <= self.options.items()]
+        names = [name for name, changed in (CONTROLS | FROZEN).items() if changed.items() <= self.options.items()]
         return ", ".join(names) or None
 
     @property
@@ -36,15 +37,24 @@ class Variant(NamedTuple):
 
 
 def with_controls(system: str, options: dict[str, Any]) -> list[Variant]:
-    """A system, then its local part and the two controls, where it is a non-local one."""
+    """A system, then its local part and its controls, where it is a non-local one."""
     name, local = get_system(system).name, get_system(system).local
     variants = [Variant(name, options)]
     if local is not None:
         variants.append(_part(local, options))
         if options.get("aggregation") != "attention":  # which has neither kernel nor order
-            controls = [Variant(name, {**options, **changed}) for changed in CONTROLS.values()]
+            controls = [Variant(name, {**options, **changed}) for changed in controls_of(options).values()]
             variants += [control for control in controls if control not in variants]
     return variants
+
+
+def controls_of(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What to change, by the control's name. Votes have no kernel, and what is learned can be left unlearned."""
+    if options.get("order") != "metric":
+        return CONTROLS
+    readout = options.get("readout") or "vote"
+    controls = {"random order": {"order": "random", "readout": readout}, **FROZEN}
+    return controls if readout == "vote" else {"kernel 1": CONTROLS["kernel 1"], **controls}
 
 
 def with_references(system: str, options: dict[str, Any]) -> list[Variant]:

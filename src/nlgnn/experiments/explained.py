@@ -10,6 +10,7 @@ import numpy as np
 
 from nlgnn.analysis import Explanation, NodeFacts, explain_node
 from nlgnn.experiments.compare import selection_words
+from nlgnn.experiments.own_columns import ColumnEffect, column_effects, effects_section, num_columns
 from nlgnn.experiments.section import Rows, Section
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
@@ -36,6 +37,8 @@ class ExplainedNode:
     run: int
     part: str
     protocol: str  # in words, for captions
+    columns: Sequence[ColumnEffect] = ()
+    num_columns: int = 0
 
     def to_dict(self, top: int) -> dict[str, Any]:
         """All of it, for JSON, but at most `top` neighbours."""
@@ -48,6 +51,7 @@ class ExplainedNode:
             "num_neighbours": len(one.neighbours),
             "neighbours": one.neighbours[:top],
             "protocol": self.protocol,
+            "columns": [effect._asdict() for effect in self.columns[:top]],
         }
         dictionary: dict[str, Any] = _plain(where | vars(one) | figures)
         return dictionary
@@ -82,8 +86,16 @@ def explain_in_run(
         f"{chosen.protocol}; weights of {selection_words(recipe.selection, recipe.metric)}, epoch "
         f"{chosen.chosen_epoch}."
     )
-    part = _part(split, explanation.node)
-    return ExplainedNode(explanation, graph.name, trained.plan.model, chosen.index, part, protocol)
+    return ExplainedNode(
+        explanation,
+        graph.name,
+        trained.plan.model,
+        chosen.index,
+        _part(split, explanation.node),
+        protocol,
+        column_effects(trained, graph, explanation.node, chosen),
+        num_columns(trained.plan),
+    )
 
 
 def _part(split: Split, node: int) -> str:
@@ -92,14 +104,17 @@ def _part(split: Split, node: int) -> str:
 
 
 def explained_sections(explained: ExplainedNode, top: int) -> list[Section]:
-    """The node, its window, and at most `top` of its neighbours."""
+    """The node, its window, and at most `top` of its columns and of its neighbours."""
     one = explained.explanation
     window = (
         Section("Its window in the sorted order", [], "", one.why_no_window)
         if one.why_no_window
         else Section("Its window in the sorted order", _window_rows(one), WINDOW_CAPTION, text_columns=4)
     )
-    return [_summary(explained), window, _neighbours(one, top)]
+    if one.vote_share is not None:
+        window = _voters(one, top)
+    columns = [effects_section(explained.columns, one.prediction, explained.num_columns, top)]
+    return [_summary(explained), *(columns if explained.columns else []), window, _neighbours(one, top)]
 
 
 def _summary(explained: ExplainedNode) -> Section:
@@ -110,7 +125,11 @@ def _summary(explained: ExplainedNode) -> Section:
         "part in this run": explained.part,
     }
     caption = explained.protocol
-    if (silenced := one.silenced_probabilities) is not None:
+    if one.vote_share is not None and (silenced := one.silenced_probabilities) is not None:
+        alone = int(silenced.argmax())
+        values["local part alone"] = f"{_short(one.class_names[alone])}, probability {silenced[alone]:.3f}"
+        values["votes count"] = f"{one.vote_share:g} times (0: nothing), as validation chose"
+    elif (silenced := one.silenced_probabilities) is not None:
         predicted, alone = int(one.logits.argmax()), int(silenced.argmax())
         words = f"{_short(one.class_names[alone])}, probability {silenced[alone]:.3f}"
         words += f"; that of {_short(one.prediction)} {silenced[predicted]:.3f}" if alone != predicted else ""
@@ -128,10 +147,7 @@ def _window_rows(one: Explanation) -> Rows:
     """The window in order; below it what else the logits are made of."""
     assert one.own is not None
     assert one.bias is not None
-    classes = {f"predicted: {_short(one.prediction)}": int(one.logits.argmax())}
-    if one.other_class is not None:
-        other = one.class_names[one.other_class]
-        classes[f"{'label' if one.label == other else 'runner-up'}: {_short(other)}"] = one.other_class
+    classes = _two_classes(one)
     lines = [(f"{node.offset:+d}" if node.offset else "0", _cells(node), node.contributions) for node in one.window]
     nothing = {"label": "", "prediction": ""}
     lines += [
@@ -143,6 +159,36 @@ def _window_rows(one: Explanation) -> Rows:
         {"offset": offset, **cells} | {heading: f"{figures[number]:+.3f}" for heading, number in classes.items()}
         for offset, cells, figures in lines
     ]
+
+
+def _two_classes(one: Explanation) -> dict[str, int]:
+    """The predicted one and the other of interest, by what a column is called."""
+    classes = {f"predicted: {_short(one.prediction)}": int(one.logits.argmax())}
+    if one.other_class is not None:
+        other = one.class_names[one.other_class]
+        classes[f"{'label' if one.label == other else 'runner-up'}: {_short(other)}"] = one.other_class
+    return classes
+
+
+def _voters(one: Explanation, top: int) -> Section:
+    """The training nodes that it heard, the nearest first."""
+    if not one.voters:
+        return Section("Who voted", [], "", "No training node is near it in the learned metric.")
+    total = sum(voter.weight for voter in one.voters)
+    rows: Rows = []
+    for voter in one.voters[:top]:
+        row = {"node": _short(voter.name), "label": _label(voter), "weight": f"{voter.weight:.3g}"}
+        row["share"] = f"{voter.weight / total:.1%}" if total else "–"
+        if voter.contributions is not None:
+            adds = voter.contributions
+            row |= {heading: f"{adds[number]:+.3f}" for heading, number in _two_classes(one).items()}
+        rows.append(row)
+    caption = (
+        f"The {len(rows):,} of {len(one.voters):,} training nodes near it in the learned metric that weigh most, and "
+        "what each adds to the logits of two classes, where votes are of residuals. With what the local part says, all "
+        "of them sum to the logit."
+    )
+    return Section("Who voted", rows, caption, text_columns=2)
 
 
 def _neighbours(one: Explanation, top: int) -> Section:

@@ -9,6 +9,7 @@ from nlgnn.experiments.ablation import ABLATION_TABLE
 from nlgnn.experiments.accuracy import ALL_RESULTS, CATEGORIES, CPGCN, FIRST_CATEGORY, SECOND_CATEGORY
 from nlgnn.experiments.beside import CONTROL_TABLE, HOMOPHILY_TABLE
 from nlgnn.experiments.efficiency import EFFICIENCY_TABLE
+from nlgnn.experiments.order_page import ORDER_TABLE
 from nlgnn.experiments.paper_datasets import DATASETS_TABLE
 from nlgnn.experiments.results_page import RESULTS
 from nlgnn.experiments.sequences import SEQUENCE_TABLE
@@ -31,11 +32,12 @@ TABLES: dict[str, ResultTable] = {
     "cpgcn": CPGCN,
     "controls": CONTROL_TABLE,
     "ablation": ABLATION_TABLE,
+    "order": ORDER_TABLE,
     "systems": ResultTable(lambda protocol: system_cells(), system_sections),
 }
 
 
-TITLES = {"systems": "The systems compared", "results": "Results"}
+TITLES = {"systems": "The systems compared", "results": "Results", "order": "An order that learns"}
 
 
 def get_table(name: str) -> ResultTable:

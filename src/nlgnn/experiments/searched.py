@@ -110,8 +110,8 @@ class SearchedCell(Cell):
         return {**self._settings(options), "search_epochs": self.search_epochs}
 
     def measure(self, unfinished: Path, progress: bool) -> dict[str, Any]:
-        graph = load_graph(self.dataset, allow_unverified=True)  # of some nobody knows a checksum
-        splits = make_splits(graph, self.protocol, self.schedule.splits)
+        graph = self._graph()
+        splits = self._splits(graph)
         searched, options = self._choose(graph, splits[: self.schedule.search_splits], unfinished, progress)
         factory, recipe = self._configure(graph, options)
         folder = open_run_folder(unfinished / "runs", self._settings(options))
@@ -133,11 +133,17 @@ class SearchedCell(Cell):
             "recipe": recipe.model_dump(),
             "seconds": round(sum(run.seconds for run in runs), 1),
             "search_seconds": round(sum(candidate["seconds"] for candidate in searched), 1),
-            "runs": run_rows(runs),
+            "runs": run_rows(runs, recipe.metric),
             "threads": threads,
             "versions": versions(),
             **self._also(graph, factory, recipe, runs),
         }
+
+    def _graph(self) -> Graph:
+        return load_graph(self.dataset, allow_unverified=True)  # of some nobody knows a checksum
+
+    def _splits(self, graph: Graph) -> list[Split]:
+        return make_splits(graph, self.protocol, self.schedule.splits)
 
     def _also(self, graph: Graph, factory: partial[nn.Module], recipe: Recipe, runs: list[Run]) -> dict[str, Any]:
         """What else the file is to hold, read off the trained models."""

@@ -11,8 +11,10 @@ from nlgnn.nn.h2gcn import H2GCN
 from nlgnn.nn.inputs import Inputs
 from nlgnn.nn.linkx import LINKX
 from nlgnn.nn.local import GAT, GCN, MLP
+from nlgnn.nn.metric_order import MetricOrder
 from nlgnn.nn.model import Model
-from nlgnn.nn.nonlocal_ import NLGAT, NLGCN, NLMLP, NonLocal
+from nlgnn.nn.nonlocal_ import NonLocal
+from nlgnn.nn.nonlocal_of import NLGAT, NLGCN, NLMLP
 from nlgnn.nn.sage import GraphSAGE
 from nlgnn.nn.simp_gcn import SimPGCN
 from nlgnn.nn.sparse import Operator, spmm
@@ -34,6 +36,7 @@ __all__ = [
     "GlobalAttention",
     "GraphSAGE",
     "Inputs",
+    "MetricOrder",
     "Model",
     "NonLocal",
     "NonLocalAggregation",

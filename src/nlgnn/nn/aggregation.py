@@ -37,7 +37,8 @@ class NonLocalAggregation(nn.Module):
         multiply_score: whether embeddings are multiplied by their score; without, the score never learns.
         standardise_score: whether the factor is the score with its mean taken off, divided by its standard deviation.
         zero_init: whether the last convolution starts at zero.
-        order: "score" sorts by the score, "random" by a fixed random key: the other control.
+        order: "score" sorts by the score, "random" by a fixed random key: the other control; "given" by keys that come
+            with the embeddings, for which there is no score and nothing that embeddings are multiplied by.
         score: a module from `[n, channels]` to `[n]` or `[n, 1]`, in place of the linear score.
         convs: a module from `[1, channels, n]` to the same shape, in place of the convolutions.
     """
@@ -53,23 +54,26 @@ class NonLocalAggregation(nn.Module):
         multiply_score: bool = True,
         standardise_score: bool = False,
         zero_init: bool = False,
-        order: Literal["score", "random"] = "score",
+        order: Literal["score", "random", "given"] = "score",
         score: nn.Module | None = None,
         convs: nn.Module | None = None,
     ) -> None:
         super().__init__()
         check_width("channels", channels)
-        check_choice("order", order, ("score", "random"))
-        self.multiply_score, self.standardise_score = multiply_score, standardise_score
+        check_choice("order", order, ("score", "random", "given"))
+        self.multiply_score, self.standardise_score = multiply_score and order != "given", standardise_score
         self.zero_init, self.order = zero_init, order
         self._foreign = convs is not None  # takes torch's layout, ours takes rows
-        self.score = nn.Linear(channels, 1, bias=score_bias) if score is None else score
+        self.score: nn.Module | None = score
+        if score is None and order != "given":
+            self.score = nn.Linear(channels, 1, bias=score_bias)
         self.convs = convolutions(channels, kernel_size, num_convs, dropout) if convs is None else convs
         self._start_at_zero()
 
     def reset_parameters(self) -> None:
-        reset(self.score)
-        reset(self.convs)
+        for module in (self.score, self.convs):
+            if module is not None:
+                reset(module)
         self._start_at_zero()
 
     def _start_at_zero(self) -> None:
@@ -81,7 +85,7 @@ class NonLocalAggregation(nn.Module):
                 nn.init.zeros_(parameter)
 
     def sort_order(
-        self, z: Float[Tensor, "n f"], batch: Int[Tensor, " n"] | None = None
+        self, z: Float[Tensor, "n f"], batch: Int[Tensor, " n"] | None = None, keys: Float[Tensor, " n"] | None = None
     ) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
         """Every node's score, and the nodes in sorted order: position p holds node `order[p]`; ties by node number."""
         if batch is not None and (batch.shape != z.shape[:1] or batch.is_floating_point()):
@@ -89,21 +93,28 @@ class NonLocalAggregation(nn.Module):
                 f"batch is of shape {list(batch.shape)} and type {batch.dtype} for {len(z)} nodes.",
                 "Give the number of its graph for every node.",
             )
-        scores, keys = self._scores_and_keys(z)
+        scores, keys = self._scores_and_keys(z, keys)
         order = stable_order(keys)
         if batch is not None:
             order = order[batch[order].argsort(stable=True)]  # graph after graph, sorted within each
         return scores, order
 
-    def _scores_and_keys(self, z: Float[Tensor, "n f"]) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+    def _scores_and_keys(
+        self, z: Float[Tensor, "n f"], given: Float[Tensor, " n"] | None
+    ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+        if self.score is None:
+            assert given is not None  # NonLocal has them
+            return given, given
         scores = self.score(z).reshape(-1)
         return scores, scores.detach() if self.order == "score" else _random_keys(len(z), z.device)
 
-    def forward(self, z: Float[Tensor, "n f"], batch: Int[Tensor, " n"] | None = None) -> Float[Tensor, "n f"]:
+    def forward(
+        self, z: Float[Tensor, "n f"], batch: Int[Tensor, " n"] | None = None, keys: Float[Tensor, " n"] | None = None
+    ) -> Float[Tensor, "n f"]:
         if batch is None and is_plain(self.convs):
-            scores, keys = self._scores_and_keys(z)
+            scores, keys = self._scores_and_keys(z, keys)
             return convolve_along_order(z, self._factors(scores), keys, self.convs)
-        scores, order = self.sort_order(z, batch)
+        scores, order = self.sort_order(z, batch, keys)
         # Several graphs: each is a sequence of its own. A graph may have no nodes.
         sizes = [len(z)] if batch is None else [size for size in torch.bincount(batch).tolist() if size]
         parts = zip(z[order].split(sizes), scores[order].split(sizes), strict=True)

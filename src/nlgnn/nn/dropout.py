@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from nlgnn.nn.kernel import Kernel
@@ -93,6 +94,29 @@ class RandomSubset(RandomModule):
 
     def _draw(self, below: int, like: Tensor, generator: torch.Generator | None) -> Int[Tensor, " k"]:
         return torch.randperm(below, generator=generator, device=like.device)[: self.size]
+
+
+class RandomNormals(RandomModule):
+    """Rows of normal numbers, drawn anew on every call in training, the same ones always in evaluation."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.rows = rows
+
+    def forward(self, width: int, like: Tensor) -> Float[Tensor, "h w"]:
+        """Args:
+        width: numbers a row.
+        like: a tensor of the type and on the device that they are wanted in.
+        """
+        if not self.training:  # not of torch, whose random numbers belong to training
+            return torch.from_numpy(np.random.default_rng(0).standard_normal((self.rows, width))).to(like)
+        generators = [None] if self.streams is None else [stream.generator for stream in self.streams]
+        shape = (self.rows, width)
+        drawn = [torch.randn(shape, generator=one, dtype=like.dtype, device=like.device) for one in generators]
+        if self.streams is None:
+            return drawn[0]
+        numbers: Tensor = _PerReplica.apply(self.replica, _Hidden(torch.stack(drawn)))
+        return numbers
 
 
 class _Hidden:

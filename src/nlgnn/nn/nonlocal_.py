@@ -1,24 +1,26 @@
-"""NonLocal: local embedding, non-local aggregation, classifier. And its three named forms, NLMLP, NLGCN, NLGAT."""
+"""NonLocal: local embedding, non-local aggregation, classifier."""
 
 from __future__ import annotations
 
-import inspect
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from nlgnn.errors import OptionError, nearest
+from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.aggregation import NonLocalAggregation
 from nlgnn.nn.attention import GlobalAttention
 from nlgnn.nn.checks import check_choice, check_width
 from nlgnn.nn.dense import cross_entropy
-from nlgnn.nn.inputs import prepare_plain
-from nlgnn.nn.local import GAT, GCN, MLP
+from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Edges, Features, Inputs, prepare_plain
+from nlgnn.nn.metric_order import MetricOrder
 from nlgnn.nn.model import reset
-from nlgnn.nn.sequence import is_plain
+from nlgnn.nn.sequence import is_plain, stable_order
+from nlgnn.nn.sparse import Operator
+from nlgnn.nn.vote import Vote
 
 
 class NonLocalOutput(NamedTuple):
@@ -26,6 +28,23 @@ class NonLocalOutput(NamedTuple):
 
     logits: Tensor
     local: Tensor
+
+
+class MetricOutput(NamedTuple):
+    """What a model whose order is a learned metric returns in training: its loss teaches the metric too."""
+
+    logits: Tensor
+    local: Tensor
+    quiet: Tensor  # local logits without dropout
+    e: Tensor  # where the nodes stand in the metric
+
+
+class InputsAndRows(NamedTuple):
+    """What forward takes where the metric looks at rows of the adjacency matrix."""
+
+    x: Features
+    edge_index: Edges
+    rows: Operator
 
 
 class NonLocal(nn.Module):
@@ -44,12 +63,19 @@ class NonLocal(nn.Module):
         multiply_score: whether embeddings are multiplied by their score (equation 6); without, equation 5.
         standardise_score: whether the factor is the score minus its mean, over its standard deviation.
         zero_init: whether the last convolution starts at zero.
-        order: "score" sorts by the learned score, "random" by a fixed random key: a control.
+        order: "score" sorts by the learned score, "random" by a random key: a control; "metric" along projections of a
+            metric that is trained: see `MetricOrder`.
+        readout: "conv" convolves along the order; "vote" lets training nodes vote on those near them in the metric,
+            which goes with the orders metric and, as a control, random. By default vote for the metric, else conv.
         aggregation: "sort" is the method; "attention" attends over all pairs of nodes, O(n²), to compare with.
         head: "concat" classifies from [z, ẑ]; "residual" adds a linear map of ẑ to z, which then are local logits.
         local_loss: weight of the local logits' own loss; the rest is the weight of the loss of the final ones.
         score: a module in place of the linear score.
         convs: a module in place of the convolutions.
+        metric: for the order metric and for votes, a `MetricOrder` of the nodes' raw input.
+        metric_input: what the metric looks at: a node's features, or its row of the adjacency matrix.
+        metric_lr: learning rate of the metric; 0 leaves it as it was drawn: a control.
+        num_nodes: for votes, nodes of the graph.
     """
 
     def __init__(
@@ -65,29 +91,44 @@ class NonLocal(nn.Module):
         multiply_score: bool = True,
         standardise_score: bool = False,
         zero_init: bool = False,
-        order: Literal["score", "random"] = "score",
+        order: Literal["score", "random", "metric"] = "score",
+        readout: Literal["conv", "vote"] | None = None,
         aggregation: Literal["sort", "attention"] = "sort",
         head: Literal["concat", "residual"] = "concat",
         local_loss: float = 0.0,
         score: nn.Module | None = None,
         convs: nn.Module | None = None,
+        metric: MetricOrder | None = None,
+        metric_input: Literal["features", "adjacency"] = "features",
+        metric_lr: float = 0.02,
+        num_nodes: int | None = None,
     ) -> None:
         super().__init__()
         check_width("out_channels", out_channels)
-        if (head == "residual" or local_loss > 0) and embedding_channels != out_channels:
+        readout = check_readout(order, readout, aggregation, metric)
+        reads_logits = head == "residual" or local_loss > 0 or metric is not None
+        if reads_logits and embedding_channels != out_channels:
             raise OptionError(
-                f"embedding={embedding_channels}, but head={head!r} and local_loss={local_loss} read the embedding "
-                f"as logits of {out_channels} classes.",
-                "Leave the embedding width out, or use head='concat' and local_loss=0.",
+                f"embedding={embedding_channels}, but head={head!r}, local_loss={local_loss} and order={order!r} read "
+                f"the embedding as logits of {out_channels} classes.",
+                "Leave the embedding width out, or use head='concat', local_loss=0 and order='score'.",
             )
         if not 0 <= local_loss <= 1:
             raise OptionError(f"local_loss={local_loss} is not a share.", "Give a number from 0 to 1.")
         self.local, self.local_loss, self.embedding_channels = local, local_loss, embedding_channels
-        check_choice("aggregation", aggregation, ("sort", "attention"))
         check_choice("head", head, ("concat", "residual"))
         self._has_foreign_parts = score is not None or convs is not None
-        self.aggregation: nn.Module
-        if aggregation == "sort":
+        self.metric, self.metric_input, self.metric_lr = metric, metric_input, metric_lr
+        self.vote: Vote | None = None
+        self.aggregation: NonLocalAggregation | GlobalAttention | None = None
+        self.head: nn.Linear | None = None
+        self.residual = head == "residual"
+        if readout == "vote":
+            self.vote = Vote(num_nodes or 0)
+            return
+        if aggregation == "attention":
+            self.aggregation = GlobalAttention()
+        else:
             self.aggregation = NonLocalAggregation(
                 embedding_channels,
                 kernel_size=kernel_size,
@@ -97,13 +138,10 @@ class NonLocal(nn.Module):
                 multiply_score=multiply_score,
                 standardise_score=standardise_score,
                 zero_init=zero_init,
-                order=order,
+                order="given" if order == "metric" else order,
                 score=score,
                 convs=convs,
             )
-        else:
-            self.aggregation = GlobalAttention()
-        self.residual = head == "residual"
         self.head = (
             nn.Linear(embedding_channels, out_channels, bias=False)
             if self.residual
@@ -111,7 +149,7 @@ class NonLocal(nn.Module):
         )
 
     def reset_parameters(self) -> None:
-        for module in (self.local, self.aggregation, self.head):
+        for module in self.children():
             reset(module)
 
     @property
@@ -120,8 +158,8 @@ class NonLocal(nn.Module):
         return (
             bool(getattr(self.local, "stackable", False))
             and not self._has_foreign_parts
-            and isinstance(self.aggregation, NonLocalAggregation)
-            and is_plain(self.aggregation.convs)
+            and not isinstance(self.aggregation, GlobalAttention)
+            and (self.aggregation is None or is_plain(self.aggregation.convs))
         )
 
     @property
@@ -130,28 +168,102 @@ class NonLocal(nn.Module):
         return (
             bool(getattr(self.local, "deterministic", False))
             and not self._has_foreign_parts
+            and self.metric is None
+            and self.aggregation is not None
             and all(module.p == 0 for module in self.aggregation.modules() if isinstance(module, nn.Dropout))
         )
 
     @property
     def identifies_nodes(self) -> bool:
-        """Whether the local model knows nodes by their number."""
-        return bool(getattr(self.local, "identifies_nodes", False))
+        """Whether the model knows nodes by their number: for its local part, its metric or its votes."""
+        by_number = self.vote is not None or (self.metric is not None and self.metric_input == "adjacency")
+        return by_number or bool(getattr(self.local, "identifies_nodes", False))
 
     def decay_groups(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-        """What the local model does not want decayed is not; all else is."""
+        """What the local model does not want decayed is not, nor is the metric; all else is."""
         spared: list[nn.Parameter] = self.local.decay_groups()[1] if hasattr(self.local, "decay_groups") else []  # type: ignore[operator]
+        spared = [*spared, *(self.metric.parameters() if self.metric is not None else ())]
         numbers = {id(parameter) for parameter in spared}
         return [parameter for parameter in self.parameters() if id(parameter) not in numbers], spared
 
+    def learning_rates(self) -> dict[nn.Parameter, float]:
+        """Of parameters that have their own."""
+        return {} if self.metric is None else {self.metric.weight: self.metric_lr}
+
     def prepare(self, graph: Graph) -> tuple[Any, ...]:
         prepared: tuple[Any, ...] = getattr(self.local, "prepare", prepare_plain)(graph)
-        return prepared
+        if self.metric is None or self.metric_input == "features":
+            return prepared
+        if not isinstance(prepared, Inputs):
+            raise OptionError(
+                f"metric_input='adjacency' does not go with {type(self.local).__name__}, which takes more than edges.",
+                "Use metric_input='features'.",
+            )
+        return InputsAndRows(*prepared, Operator.from_scipy(graph.undirected_adjacency, symmetric=True))
+
+    def before_training(self, inputs: tuple[Any, ...], known: Int[Tensor, " n"]) -> None:
+        """Where an order is learned: how far nodes hear, and with votes the labels that they vote with."""
+        if self.metric is not None:
+            self.metric.choose_scale(self.raw_input(inputs))
+        if self.vote is not None:
+            self.vote.known.data.copy_(known)
+
+    def raw_input(self, inputs: tuple[Any, ...]) -> Any:
+        """What the metric looks at: features come first, what `prepare` adds for the metric last."""
+        if self.metric_input == "features":
+            return inputs[0]
+        if len(inputs) < len(InputsAndRows._fields):
+            raise OptionError(*TAKES_WHAT_IT_PREPARES)
+        return inputs[-1]
 
     def forward(
         self, x: Any, edge_index: Any = None, *further: Any, batch: Int[Tensor, " n"] | None = None
-    ) -> Float[Tensor, "n c"] | NonLocalOutput:
-        z: Tensor = self.local(x, edge_index, *further)
+    ) -> Float[Tensor, "n c"] | NonLocalOutput | MetricOutput:
+        if self.metric is None:
+            z = self._embedded(x, edge_index, *further)
+            logits = self._mixed(z, batch)
+            return NonLocalOutput(logits, z) if self.training and self.local_loss > 0 else logits
+        if batch is not None:
+            raise OptionError("a learned metric orders the nodes of one graph.", "Leave batch out.")
+        z, e = self.located(x, edge_index, *further)
+        if self.vote is not None:
+            logits = z if self.training else self.vote(self.metric, z, e)
+        else:
+            logits = self._mixed(z, keys=self.metric.principal_keys(e))
+        return MetricOutput(logits, z, self._quiet(z, x, edge_index, *further), e) if self.training else logits
+
+    def sort_order(self, *inputs: Any) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
+        """What every node is sorted by, and the nodes in sorted order, on what `prepare` gives.
+
+        Of the several orders that nodes vote along it is none, but the principal one: see `MetricOrder`.
+        """
+        if self.metric is not None:
+            keys = self.metric.principal_keys(self.metric(self.raw_input(inputs)))
+            return keys, stable_order(keys)
+        if not isinstance(self.aggregation, NonLocalAggregation):
+            raise OptionError("this model sorts nothing: it attends to all nodes.", "Use aggregation='sort'.")
+        return self.aggregation.sort_order(self._embedded(*inputs))
+
+    @property
+    def answers(self) -> Callable[..., Float[Tensor, "a n c"]] | None:
+        """What the model could say, with votes that count nothing, little or much; validation chooses one.
+
+        None where there is nothing to choose.
+        """
+        return None if self.vote is None else self._answers
+
+    def _answers(self, *inputs: Any) -> Float[Tensor, "a n c"]:
+        assert self.vote is not None
+        assert self.metric is not None
+        answers: Tensor = self.vote.answers(self.metric, *self.located(*inputs))
+        return answers
+
+    def choose_answer(self, number: int) -> None:
+        assert self.vote is not None
+        self.vote.share.data.fill_(number)
+
+    def _embedded(self, *inputs: Any) -> Float[Tensor, "n f"]:
+        z: Tensor = self.local(*inputs)
         if not isinstance(z, Tensor):
             raise OptionError(
                 f"{type(self.local).__name__} gives more than an embedding, for a loss of its own, which NonLocal does "
@@ -163,85 +275,65 @@ class NonLocal(nn.Module):
                 f"embedding_channels={self.embedding_channels}, but the local model gives {z.shape[-1]}.",
                 "Say how wide its result is.",
             )
-        mixed: Tensor = self.aggregation(z, batch)
-        logits = z + self.head(mixed) if self.residual else self.head(torch.cat([z, mixed], dim=1))
-        return NonLocalOutput(logits, z) if self.training and self.local_loss > 0 else logits
+        return z
 
-    def loss(self, output: Tensor | NonLocalOutput, y: Int[Tensor, " n"], nodes: Tensor) -> Float[Tensor, ""]:
-        """Cross entropy of the final logits, mixed with that of the local ones where `local_loss` says so."""
+    def located(self, *inputs: Any) -> tuple[Float[Tensor, "n c"], Float[Tensor, "n m"]]:
+        """Local logits, and where nodes stand in the metric."""
+        assert self.metric is not None
+        e = self.metric(self.raw_input(inputs))
+        return self._embedded(*(inputs if self.metric_input == "features" else inputs[:-1])), e
+
+    def _quiet(self, z: Float[Tensor, "n c"], *inputs: Any) -> Float[Tensor, "n c"]:
+        """The local logits as in evaluation."""
+        if getattr(self.local, "deterministic", False):
+            return z.detach()
+        self.local.eval()
+        with torch.no_grad():
+            quiet = self._embedded(*(inputs if self.metric_input == "features" else inputs[:-1]))
+        self.local.train()
+        return quiet
+
+    def _mixed(self, z: Tensor, *where: Any, **keys: Tensor) -> Float[Tensor, "n c"]:
+        """Logits from the embedding and what comes along the order."""
+        assert self.aggregation is not None
+        assert self.head is not None
+        mixed: Tensor = self.aggregation(z, *where, **keys)
+        logits: Tensor = z + self.head(mixed) if self.residual else self.head(torch.cat([z, mixed], dim=1))
+        return logits
+
+    def loss(
+        self, output: Tensor | NonLocalOutput | MetricOutput, y: Int[Tensor, " n"], nodes: Tensor
+    ) -> Float[Tensor, ""]:
+        """Cross entropy of the final logits, mixed with that of the local ones where `local_loss` says so.
+
+        Where the metric is learned, that of the local logits and that of its votes are added.
+        """
         if isinstance(output, Tensor):
             return cross_entropy(output, y, nodes)
+        if isinstance(output, MetricOutput):
+            assert self.metric is not None
+            loss = cross_entropy(output.local, y, nodes) + self.metric.loss(output.e, output.quiet, y, nodes)
+            return loss if self.vote is not None else loss + cross_entropy(output.logits, y, nodes)
         final, local = (cross_entropy(logits, y, nodes) for logits in output)
         return (1 - self.local_loss) * final + self.local_loss * local
 
 
-class NonLocalOf(NonLocal):
-    """A non-local model around a local one of this package, built from widths and options.
-
-    Args:
-        in_channels: features a node.
-        hidden_channels: width of the local model's hidden layers.
-        out_channels: classes.
-        embedding_channels: width of the local embedding; as many as classes where not given.
-        options: those of the local model and of `NonLocal`. `dropout` is also the rate between the convolutions,
-            unless `conv_dropout` says otherwise.
-    """
-
-    local_class: ClassVar[type[nn.Module]]
-
-    @staticmethod
-    def around(local_class: type[nn.Module]) -> type[NonLocalOf]:
-        """The non-local version of a model that is built from widths and options; the same class every time."""
-        if local_class not in _WRAPPED:
-            words = f"{local_class.__name__}, wrapped. {NonLocalOf.__doc__}"
-            attributes = {"local_class": local_class, "__doc__": words}
-            _WRAPPED[local_class] = type(f"NonLocal{local_class.__name__}", (NonLocalOf,), attributes)
-        return _WRAPPED[local_class]
-
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        *,
-        embedding_channels: int | None = None,
-        **options: Any,
-    ) -> None:
-        for_local, for_wrapper = option_names(self.local_class), option_names(NonLocal)
-        unknown = sorted(set(options) - for_local - for_wrapper)
-        if unknown:
-            raise OptionError(
-                f"{type(self).__name__} has no option {unknown[0]!r}.",
-                nearest(unknown[0], sorted(for_local | for_wrapper)),
-            )
-        width = out_channels if embedding_channels is None else check_width("embedding", embedding_channels)
-        local_options = {name: value for name, value in options.items() if name in for_local}
-        wrapper_options = {name: value for name, value in options.items() if name in for_wrapper}
-        if wrapper_options.get("conv_dropout") is None:
-            wrapper_options["conv_dropout"] = options.get("dropout", 0.0)
-        local = self.local_class(in_channels, hidden_channels, width, **local_options)
-        super().__init__(local, width, out_channels, **wrapper_options)
-
-
-_WRAPPED: dict[type[nn.Module], type[NonLocalOf]] = {}
-
-
-class NLMLP(NonLocalOf):
-    __doc__ = f"NonLocal around an MLP. {NonLocalOf.__doc__}"
-    local_class = MLP
-
-
-class NLGCN(NonLocalOf):
-    __doc__ = f"NonLocal around a GCN. {NonLocalOf.__doc__}"
-    local_class = GCN
-
-
-class NLGAT(NonLocalOf):
-    __doc__ = f"NonLocal around a GAT. {NonLocalOf.__doc__}"
-    local_class = GAT
-
-
-def option_names(module_class: type[nn.Module]) -> set[str]:
-    """The keyword-only arguments of a module."""
-    parameters = inspect.signature(module_class).parameters.values()
-    return {parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY}
+def check_readout(
+    order: str, readout: Literal["conv", "vote"] | None, aggregation: str, metric: nn.Module | None
+) -> Literal["conv", "vote"]:
+    """What reads the order, checked against what else is wanted."""
+    check_choice("order", order, ("score", "random", "metric"))
+    check_choice("aggregation", aggregation, ("sort", "attention"))
+    chosen = readout or ("vote" if order == "metric" else "conv")
+    check_choice("readout", chosen, ("conv", "vote"))
+    if chosen == "vote" and order == "score":
+        raise OptionError("readout='vote' needs a metric, which order='score' has not.", "Use order='metric'.")
+    needed = order == "metric" or chosen == "vote"
+    if needed and aggregation == "attention":
+        raise OptionError("aggregation='attention' has no order.", "Leave order and readout out, or sort.")
+    if needed != (metric is not None):
+        raise OptionError(
+            f"order={order!r} with readout={chosen!r} {'needs a' if needed else 'has no'} metric.",
+            "Give metric=MetricOrder(in_channels) with order='metric', and only there.",
+        )
+    return chosen

@@ -7,7 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nlgnn.experiments.cells import read_cells
+from nlgnn.experiments.cells import Cell, read_cells
+from nlgnn.experiments.learned_order import SCORE, VOTE, PlantedCell
 from nlgnn.experiments.sequences import SequenceCell
 from nlgnn.report.figures import labels_chart, save_chart
 
@@ -24,6 +25,30 @@ def draw(cells: Sequence[SequenceCell], results: Path, folder: Path) -> list[Pat
         result = found[cell.name]
         paths.append(folder / f"sequence-{cell.dataset}.svg")
         save_chart(labels_chart(picture_title(cell, result), result["class names"], label_orders(result)), paths[-1])
+    return paths
+
+
+def draw_learned_orders(cells: Sequence[Cell], results: Path, folder: Path) -> list[Path]:
+    """One picture a planted graph on which both were trained: the paper's order and the learned one, before and after
+    training."""
+    own = [cell for cell in cells if isinstance(cell, PlantedCell) and cell.condition in (SCORE, VOTE)]
+    found = read_cells(own, results)
+    paths = []
+    for seed in dict.fromkeys(cell.graph_seed for cell in own):
+        both = [cell for cell in own if (cell.graph_seed, cell.nuisance, cell.label_share) == (seed, 0, 1)]
+        if not both or any(cell.name not in found for cell in both):
+            continue
+        orders = {}
+        for cell in sorted(both, key=lambda cell: cell.condition == VOTE):
+            result = found[cell.name]
+            run, labels = result["runs"][0], result["labels"]
+            name = SCORE if cell.condition == SCORE else "learned order"
+            orders[f"{name}, before training"] = [int(digit) for digit in labels["before"]]
+            after = f"{name}, epoch {run['chosen_epoch']}: test {run['test']:.1f} %"
+            orders[after] = [int(digit) for digit in labels["after"]]
+        title = f"A graph with a planted order (seed {seed}): the labels of all nodes, as two models sort them"
+        paths.append(folder / f"order-{seed}.svg")
+        save_chart(labels_chart(title, result["class names"], orders), paths[-1])
     return paths
 
 

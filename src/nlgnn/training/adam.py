@@ -16,15 +16,18 @@ from nlgnn.training.recipe import Recipe
 
 class Adam:
     def __init__(self, model: nn.Module, recipe: Recipe) -> None:
-        """Decays what the model says: everything, unless it has `decay_groups`."""
+        """Decays what the model says: everything, unless it has `decay_groups`. Parameters may have learning rates of
+        their own (`learning_rates`), which rise and fall with that of the others."""
         self.lr = recipe.lr
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         decayed = model.decay_groups()[0] if hasattr(model, "decay_groups") else self.parameters  # type: ignore[operator]
         numbers = {id(parameter) for parameter in decayed}
-        groups: dict[float, list[int]] = {recipe.weight_decay: [], 0.0: []}
+        own_rates = model.learning_rates() if hasattr(model, "learning_rates") else {}  # type: ignore[operator]
+        self.groups: dict[tuple[float, float], list[int]] = {}  # by decay, and what the learning rate is multiplied by
         for position, parameter in enumerate(self.parameters):
-            groups[recipe.weight_decay if id(parameter) in numbers else 0.0].append(position)
-        self.groups = {decay: positions for decay, positions in groups.items() if positions}
+            decay = recipe.weight_decay if id(parameter) in numbers else 0.0
+            factor = own_rates.get(parameter, recipe.lr) / recipe.lr
+            self.groups.setdefault((decay, factor), []).append(position)
         self.means = [torch.zeros_like(parameter, requires_grad=False) for parameter in self.parameters]
         self.squares = [torch.zeros_like(mean) for mean in self.means]
         self.steps = torch.zeros((), device=self.means[0].device) if self.means else torch.zeros(())
@@ -38,7 +41,7 @@ class Adam:
             for position, (parameter, gradient) in enumerate(pairs)
             if gradient is not None
         }
-        for decay, positions in self.groups.items():
+        for (decay, factor), positions in self.groups.items():
             used = [position for position in positions if position in in_memory]
             if not used:
                 continue
@@ -49,7 +52,7 @@ class Adam:
                 [self.squares[position] for position in used],
                 [],
                 [self.steps] * len(used),
-                lr=self.lr,
+                lr=self.lr * factor,
                 beta1=0.9,
                 beta2=0.999,
                 weight_decay=decay,

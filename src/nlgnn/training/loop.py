@@ -58,7 +58,6 @@ def _train_until_some_stop(
 ) -> None:
     deterministic = all(bool(getattr(replica.model, "deterministic", False)) for replica in replicas)
     val = torch.stack([replica.val for replica in replicas])
-    metric = replicas[0].recipe.metric
     unfinished = [True] * len(replicas)
     outcome = None
     in_phase = True  # one that has left it must draw no more random numbers
@@ -69,7 +68,7 @@ def _train_until_some_stop(
         # Where nothing is random, the forward that evaluates this epoch is the one that the next step needs.
         outcome = together.forward() if deterministic else None
         logits = together.evaluate() if outcome is None else outcome[0].detach()
-        figures = zip(losses.tolist(), *validate(metric, logits, y, val), strict=True)
+        figures = zip(losses.tolist(), *_validated(replicas, logits, y, val), strict=True)
         share = (time.perf_counter() - started) / sum(unfinished)
         for number, (replica, of_epoch) in enumerate(zip(replicas, figures, strict=True)):
             if unfinished[number]:
@@ -81,6 +80,27 @@ def _train_until_some_stop(
                 unfinished[number] = False
                 after_run(replica)
             in_phase &= replica.is_over or replica.is_pretraining == together.pretraining
+
+
+def _validated(replicas: Sequence[Replica], logits: Tensor, y: Tensor, val: Tensor) -> tuple[list[float], list[float]]:
+    """Loss and metric of every replica; where models could say several things, the best of them is chosen."""
+    metric = replicas[0].recipe.metric
+    if logits.ndim == 3:
+        return validate(metric, logits, y, val)
+    answers = logits.shape[1]
+    losses, metrics = validate(metric, logits.flatten(0, 1), y, val.repeat_interleave(answers, 0))
+    chosen = []
+    for number, replica in enumerate(replicas):
+        own = range(number * answers, (number + 1) * answers)
+        # Of equals the first.
+        best = (
+            min(own, key=losses.__getitem__)
+            if replica.recipe.selection == "lowest-loss"
+            else max(own, key=metrics.__getitem__)
+        )
+        replica.model.choose_answer(best - own.start)  # type: ignore[operator]
+        chosen.append(best)
+    return [losses[best] for best in chosen], [metrics[best] for best in chosen]
 
 
 def _record(replica: Replica, train_loss: float, val_loss: float, val_metric: float) -> None:

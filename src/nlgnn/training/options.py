@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from nlgnn.errors import OptionError
-from nlgnn.nn.nonlocal_ import NonLocal, NonLocalOf
+from nlgnn.nn.nonlocal_ import NonLocal
+from nlgnn.nn.nonlocal_of import NonLocalOf
 from nlgnn.training.system import System
 from nlgnn.training.systems import SYSTEMS, load
 
@@ -21,7 +23,7 @@ SHORT_NAMES = {"hidden_channels": "hidden", "embedding_channels": "embedding"}
 KEYWORDS = {short: keyword for keyword, short in SHORT_NAMES.items()}
 GIVEN_BY_THE_GRAPH = {"in_channels", "out_channels", "num_nodes"}
 FEW_OWNERS = 4  # systems that the help of an option names
-MODULES = {"local", "score", "convs"}  # Python only: a module cannot be written in a flag
+MODULES = {"local", "score", "convs", "metric"}  # Python only: a module cannot be written in a flag
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,19 @@ def classes_of(system: System) -> list[type[nn.Module]]:
     return [model_class.local_class, NonLocalOf, NonLocal] if issubclass(model_class, NonLocalOf) else [model_class]
 
 
-def given_sizes(system: System, **sizes: int) -> dict[str, int]:
-    """Those of the sizes of a graph that a system's class asks for."""
+def given_sizes(system: System, arguments: Mapping[str, Any], **sizes: int) -> dict[str, int]:
+    """Those of the sizes of a graph that a system's class asks for; with these arguments."""
     asked = {name for source in classes_of(system) for name in inspect.signature(source).parameters}
+    if system.local is not None and not _asks_for_nodes(system, arguments):
+        asked -= {"num_nodes"}
     return {name: size for name, size in sizes.items() if name in asked}
+
+
+def _asks_for_nodes(system: System, arguments: Mapping[str, Any]) -> bool:
+    """Whether the local part of a non-local system does, or votes, or a metric of adjacency rows."""
+    by_number = arguments.get("order") == "metric" and arguments.get("readout") is None
+    by_number = by_number or arguments.get("readout") == "vote" or arguments.get("metric_input") == "adjacency"
+    return by_number or "num_nodes" in inspect.signature(classes_of(system)[0]).parameters
 
 
 def model_options(system: System) -> dict[str, ModelOption]:

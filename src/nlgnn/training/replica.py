@@ -70,15 +70,24 @@ class Replica:
             self.best_state = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
         self.adam.lr = self.course.lr
 
+    def begin(self, inputs: tuple[Any, ...], y: Tensor) -> None:
+        """What the model wants to know before its first step."""
+        if hasattr(self.model, "before_training"):
+            self.model.before_training(inputs, self._known(y))  # type: ignore[operator]
+
+    def _known(self, y: Tensor) -> Tensor:
+        """The labels of training nodes; -1 elsewhere."""
+        known = torch.full_like(y, -1)
+        known[self.train] = y[self.train]
+        return known
+
     def end_pretraining(self, inputs: tuple[Any, ...], y: Tensor) -> None:
         """Back to the best weights so far, what the model makes of its training labels, and a fresh optimiser."""
         self.model.load_state_dict(self.best_state)
         if hasattr(self.model, "after_pretraining"):
-            known = torch.full_like(y, -1)
-            known[self.train] = y[self.train]
             self.model.eval()
             with torch.no_grad():
-                self.model.after_pretraining(inputs, known, self.train)  # type: ignore[operator]
+                self.model.after_pretraining(inputs, self._known(y), self.train)  # type: ignore[operator]
         self.adam = Adam(self.model, self.recipe)
         self.adam.lr = self.course.lr
 

@@ -30,6 +30,8 @@ class Objective(nn.Module):
         self.model, self.loss_name = model, "pretrain_loss" if pretraining else "loss"
 
     def forward(self, inputs: tuple[Any, ...], y: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        if not self.training:
+            return answers_of(self.model, inputs), y.new_zeros(())
         output = self.model(*inputs)
         loss = getattr(self.model, self.loss_name, cross_entropy_of)
         return logits_of(output), loss(output, y, nodes)
@@ -59,7 +61,9 @@ class Alone:
         return logits.unsqueeze(0), loss.unsqueeze(0)
 
     def evaluate(self) -> Tensor:
-        return evaluate(self.replica.model, self.inputs).unsqueeze(0)
+        self.replica.model.eval()
+        with torch.no_grad():
+            return answers_of(self.replica.model, self.inputs).unsqueeze(0)
 
     def step(self, losses: Tensor, unfinished: Sequence[bool]) -> None:
         parameters = self.replica.adam.parameters
@@ -136,6 +140,12 @@ class Stack:
         for replica, of_replica, goes_on in zip(self.replicas, rows, unfinished, strict=True):
             if goes_on:
                 replica.adam.step(of_replica)
+
+
+def answers_of(model: nn.Module, inputs: tuple[Any, ...]) -> Tensor:
+    """Logits, `[n, c]`; of a model that leaves a choice to validation all that it could say, `[answers, n, c]`."""
+    answers = getattr(model, "answers", None)
+    return logits_of(model(*inputs) if answers is None else answers(*inputs))
 
 
 def evaluate(model: nn.Module, inputs: tuple[Any, ...]) -> Tensor:

@@ -117,7 +117,7 @@ def load(system: System) -> type[nn.Module]:
     """The class of a system; of a wrapped one, made by the wrapper."""
     if system.path:
         return system.load()
-    from nlgnn.nn.nonlocal_ import NonLocalOf
+    from nlgnn.nn.nonlocal_of import NonLocalOf
 
     assert system.local is not None
     return NonLocalOf.around(SYSTEMS[system.local].load())
@@ -168,7 +168,9 @@ def resolve(
         keyword_of(option): for_model[option].check(chosen[option]) for option in for_model if option in chosen
     }
     arguments |= system.fixed
-    sizes = given_sizes(system, in_channels=1, out_channels=arguments.get("embedding_channels") or 2, num_nodes=1)
+    sizes = given_sizes(
+        system, arguments, in_channels=1, out_channels=arguments.get("embedding_channels") or 2, num_nodes=1
+    )
     check_pretraining(model_like(partial(load(system), **sizes, **arguments)), recipe)
     return arguments, recipe
 
@@ -198,7 +200,7 @@ def configure(name: str, graph: Graph, preset: str | None = None, **options: Any
     arguments, recipe = resolve(name, graph.name, preset, options)
     system = get_system(name)
     sizes = given_sizes(
-        system, in_channels=graph.num_features, out_channels=graph.num_classes, num_nodes=graph.num_nodes
+        system, arguments, in_channels=graph.num_features, out_channels=graph.num_classes, num_nodes=graph.num_nodes
     )
     factory = partial(load(system), **sizes, **arguments)
     model_like(factory)  # options that do not go with this number of classes speak now

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from nlgnn.errors import DataError, OptionError, nearest
 from nlgnn.experiments.bench import scale, steps, trainings
 from nlgnn.experiments.bench.machine import LARGE_GRAPH_THREADS, environment, measure_machine
-from nlgnn.experiments.bench.scale import BOTH, NODES, Job
+from nlgnn.experiments.bench.scale import BOTH, LEARNED, NODES, Job
 from nlgnn.experiments.bench.steps import QUICK, Effort, Problem
 from nlgnn.training.run import write_whole
 
@@ -67,6 +67,7 @@ SIZES_OF = {
     "NLMLP": SIZES,
     "NLGAT": (10_000, GROWTH_FROM, 1_000_000, NODES),
     "O(n²) attention": SIZES[:3],
+    LEARNED: (10_000, GROWTH_FROM, 1_000_000),
 }
 SLOW = ("NLGAT", "O(n²) attention")
 

@@ -33,6 +33,7 @@ from nlgnn.training.replicas import cross_entropy_of
 # snap-patents
 NODES, EDGES, FEATURES, CLASSES = 2_923_922, 13_975_788, 269, 5
 WARM_UP = 1
+LEARNED = "NLGCN, learned order"
 
 SYSTEMS: dict[str, Callable[..., nn.Module]] = {
     "NLGCN": NLGCN,
@@ -40,6 +41,7 @@ SYSTEMS: dict[str, Callable[..., nn.Module]] = {
     "GCN": GCN,
     "NLGAT": partial(NLGAT, heads=HEADS),
     "O(n²) attention": partial(NLGCN, aggregation="attention"),
+    LEARNED: partial(NLGCN, order="metric"),
 }
 
 
@@ -108,18 +110,21 @@ def train(job: Job, graph: Graph) -> dict[str, Any]:
     """Seconds of every epoch but the first: training step and evaluation, as `fit` does them."""
     stamps: list[float] = []
 
+    nodes = {"num_nodes": graph.num_nodes} if job.system == LEARNED else {}
+
     def factory() -> nn.Module:
-        return stamped(SYSTEMS[job.system](graph.num_features, HIDDEN, graph.num_classes), stamps)
+        return stamped(SYSTEMS[job.system](graph.num_features, HIDDEN, graph.num_classes, **nodes), stamps)
 
     recipe = Recipe(
         features="none", epochs=WARM_UP + job.epochs, stopping="never", threads=LARGE_GRAPH_THREADS, device="cpu"
     )
     fit(factory, graph, make_splits(graph, "random-60", 1), recipe, progress=False)
-    # The last ones, since the estimate of memory makes a few steps first. Without dropout, the forward that evaluates
-    # an epoch serves the next one, so that there is one more than epochs.
-    if len(stamps) <= recipe.epochs:
+    # The last ones, since the estimate of memory makes a few steps first. Where nothing is random, the forward that
+    # evaluates an epoch serves the next one, so that there is one more than epochs.
+    losses = recipe.epochs + (job.system != LEARNED)
+    if len(stamps) < losses:
         raise NlgnnError(f"{len(stamps)} losses were computed in {recipe.epochs} epochs.", "Count epochs otherwise.")
-    seconds = np.diff(stamps[-recipe.epochs - 1 :])[WARM_UP:].tolist()
+    seconds = np.diff(stamps[-losses:])[WARM_UP:].tolist()
     return {
         "system": job.system,
         "on disk": job.on_disk,

@@ -1,0 +1,165 @@
+"""An order that is trained beside the paper's, and their controls: on a graph with a planted order, and on real ones.
+
+All are trained alike: preset robust, the same widths, rates and epochs, nothing searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from torch import nn
+
+from nlgnn.analysis import order_before_and_after
+from nlgnn.datasets.synthetic import planted_order_graph
+from nlgnn.experiments.cells import Settings
+from nlgnn.experiments.framework import protocol_for
+from nlgnn.experiments.searched import Schedule, SearchedCell
+from nlgnn.experiments.sequences import labels_as_text
+from nlgnn.graph.graph import Graph
+from nlgnn.graph.splits import Split, make_splits
+from nlgnn.training.recipe import Recipe
+from nlgnn.training.run import Run
+
+PRESET, SEEDS = "robust", 3
+PLANTED, PLANTED_SEEDS = "planted-order", (101, 102, 103)  # seeds that nothing was tried on
+NUISANCES, LABEL_SHARES, MANY_ORDERS = (1, 2, 4, 8), (0.5, 0.25, 0.125), 16
+COMMON: Settings = {"hidden": 48, "dropout": 0.5, "lr": 0.01, "weight_decay": 5e-4, "epochs": 300, "patience": 100}
+# The planted graph needs no dropout; every epoch is looked at.
+ON_PLANTED: Settings = {"dropout": 0.0, "features": "none", "stopping": "never", "epochs": 600}
+# Smaller ones first. Whose neighbours are noise have the MLP as local part, the others the GCN.
+LOCAL_OF: Mapping[str, str] = {
+    **dict.fromkeys(("texas", "wisconsin", "cornell", "cornell-pre2022"), "mlp"),
+    **dict.fromkeys(("mushroom-body-left", "chameleon-filtered", "squirrel-filtered", "chameleon", "cora"), "gcn"),
+    "citeseer": "gcn",
+    "actor": "mlp",
+    **dict.fromkeys(("squirrel", "minesweeper", "twitch-de", "tolokers", "pubmed"), "gcn"),
+}
+# Its features are the nodes' numbers, and it has no public splits.
+WITHOUT_FEATURES = {"mushroom-body-left": {"metric_input": "adjacency"}}
+
+
+class Condition(NamedTuple):
+    """One way to order nodes and to read the order; `local` is the local part alone."""
+
+    name: str
+    options: Settings
+    local: bool = False
+
+
+METRIC: Settings = {"order": "metric"}
+VOTE, CONV, LOCAL, SCORE = "learned order, votes", "learned order, convolution", "local part", "order by score"
+CONDITIONS = (
+    Condition(VOTE, METRIC),
+    Condition("learned order, votes of labels", {**METRIC, "metric_form": "label"}),
+    Condition(CONV, {**METRIC, "readout": "conv"}),
+    Condition(SCORE, {}),
+    Condition(LOCAL, {}, local=True),
+    Condition("votes, metric frozen", {**METRIC, "metric_lr": 0.0}),
+    Condition("votes, random orders", {"order": "random", "readout": "vote"}),
+    Condition("convolution, random order", {"order": "random"}),
+    Condition("convolution, kernel 1", {"kernel_size": 1}),
+)
+CONTROLS = tuple(condition.name for condition in CONDITIONS[3:])
+
+
+@dataclass(frozen=True)
+class OrderCell(SearchedCell):
+    """One way to order nodes, on a named graph: every split with several seeds."""
+
+    store: ClassVar[str] = "order"
+
+    @property
+    def label(self) -> str:
+        return f"{super().label}, {self.protocol}"
+
+    def quick(self) -> OrderCell:
+        return replace(self, schedule=Schedule({"epochs": 3}, splits=2))
+
+    def _splits(self, graph: Graph) -> list[Split]:
+        return super()._splits(graph) * SEEDS
+
+
+@dataclass(frozen=True)
+class PlantedCell(SearchedCell):
+    """The same on a planted graph, on one split.
+
+    Args:
+        graph_seed: of the graph.
+        nuisance: columns of noise.
+        label_share: of the training nodes that keep their label.
+    """
+
+    store: ClassVar[str] = "order"
+    graph_seed: int = 0
+    nuisance: int = 0
+    label_share: float = 1.0
+
+    @property
+    def label(self) -> str:
+        noise = f", nuisance {self.nuisance}" if self.nuisance else ""
+        share = f", labels {self.label_share:g}" if self.label_share < 1 else ""
+        return f"{super().label}{noise}{share}, graph {self.graph_seed}"
+
+    def quick(self) -> PlantedCell:
+        return replace(self, schedule=Schedule({"epochs": 3}, splits=1))
+
+    def _graph(self) -> Graph:
+        return planted_order_graph(seed=self.graph_seed, nuisance=self.nuisance)
+
+    def _splits(self, graph: Graph) -> list[Split]:
+        (split,) = make_splits(graph, self.protocol, 1)
+        keep = np.random.default_rng(self.graph_seed).random(graph.num_nodes) < self.label_share
+        return [Split(split.train & keep, split.val, split.test, split.protocol, split.index)]
+
+    def _also(self, graph: Graph, factory: partial[nn.Module], recipe: Recipe, runs: list[Run]) -> dict[str, Any]:
+        if self.condition not in (VOTE, SCORE):
+            return {}
+        orders = order_before_and_after(factory, graph.scale_features(recipe.features), runs[0])
+        before, after = map(labels_as_text, orders)
+        return {"class names": list(graph.class_names), "labels": {"before": before, "after": after}}
+
+
+def order_cells(protocol: str) -> list[SearchedCell]:
+    """The planted graph, then how it gets harder, then real graphs."""
+    main = [planted_cell(condition, seed) for seed in PLANTED_SEEDS for condition in CONDITIONS]
+    vote = CONDITIONS[0]
+    many = Condition(f"{VOTE}, {MANY_ORDERS} orders", {**METRIC, "metric_orders": MANY_ORDERS})
+    noisy = [
+        planted_cell(condition, seed, nuisance=nuisance)
+        for nuisance in NUISANCES
+        for condition in (vote, many)
+        for seed in PLANTED_SEEDS
+    ]
+    few = [planted_cell(vote, seed, label_share=share) for share in LABEL_SHARES for seed in PLANTED_SEEDS]
+    real = [real_cell(dataset, condition, protocol) for dataset in LOCAL_OF for condition in CONDITIONS]
+    return [*main, *noisy, *few, *real]
+
+
+def planted_cell(condition: Condition, seed: int, **hardness: Any) -> PlantedCell:
+    return PlantedCell(
+        PLANTED,
+        "mlp" if condition.local else "nlmlp",
+        ({**COMMON, **ON_PLANTED, **condition.options},),
+        protocol="random-60",
+        condition=condition.name,
+        preset=PRESET,
+        graph_seed=seed,
+        **hardness,
+    )
+
+
+def real_cell(dataset: str, condition: Condition, protocol: str) -> OrderCell:
+    local = LOCAL_OF[dataset]
+    extra = WITHOUT_FEATURES.get(dataset, {}) if not condition.local else {}
+    return OrderCell(
+        dataset,
+        local if condition.local else f"nl{local}",
+        ({**COMMON, **condition.options, **extra},),
+        protocol="random-60" if dataset in WITHOUT_FEATURES else protocol_for(dataset, protocol),
+        condition=condition.name,
+        preset=PRESET,
+    )

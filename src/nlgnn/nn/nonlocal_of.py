@@ -1,0 +1,110 @@
+"""The non-local version of any model that is built from widths and options; three of them have names of their own."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, ClassVar, Literal
+
+from torch import nn
+
+from nlgnn.errors import OptionError, nearest
+from nlgnn.nn.checks import check_width
+from nlgnn.nn.local import GAT, GCN, MLP
+from nlgnn.nn.metric_order import MetricOrder
+from nlgnn.nn.nonlocal_ import NonLocal
+
+
+class NonLocalOf(NonLocal):
+    """A non-local model around a local one of this package, built from widths and options.
+
+    Args:
+        in_channels: features a node.
+        hidden_channels: width of the local model's hidden layers.
+        out_channels: classes.
+        embedding_channels: width of the local embedding; as many as classes where not given.
+        metric_dim: dimensions of a learned metric.
+        metric_orders: projections of the metric that nodes are sorted along.
+        metric_radius: positions on either side of a node within which it hears others.
+        metric_perplexity: how many others a node hears at the start.
+        metric_eps: how strongly votes of far nodes are drawn to nothing.
+        metric_form: what is voted: residual is what the local model got wrong, label the labels themselves.
+        options: those of the local model and of `NonLocal`. `dropout` is also the rate between the convolutions,
+            unless `conv_dropout` says otherwise.
+    """
+
+    local_class: ClassVar[type[nn.Module]]
+
+    @staticmethod
+    def around(local_class: type[nn.Module]) -> type[NonLocalOf]:
+        """The non-local version of a model that is built from widths and options; the same class every time."""
+        if local_class not in _WRAPPED:
+            words = f"{local_class.__name__}, wrapped. {NonLocalOf.__doc__}"
+            attributes = {"local_class": local_class, "__doc__": words}
+            _WRAPPED[local_class] = type(f"NonLocal{local_class.__name__}", (NonLocalOf,), attributes)
+        return _WRAPPED[local_class]
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        *,
+        embedding_channels: int | None = None,
+        metric_dim: int = 16,
+        metric_orders: int = 4,
+        metric_radius: int = 8,
+        metric_perplexity: float = 4.0,
+        metric_eps: float = 0.05,
+        metric_form: Literal["residual", "label"] = "residual",
+        **options: Any,
+    ) -> None:
+        for_local, for_wrapper = option_names(self.local_class), option_names(NonLocal)
+        unknown = sorted(set(options) - for_local - for_wrapper)
+        if unknown:
+            raise OptionError(
+                f"{type(self).__name__} has no option {unknown[0]!r}.",
+                nearest(unknown[0], sorted(for_local | for_wrapper)),
+            )
+        width = out_channels if embedding_channels is None else check_width("embedding", embedding_channels)
+        local_options = {name: value for name, value in options.items() if name in for_local}
+        wrapper_options = {name: value for name, value in options.items() if name in for_wrapper}
+        if wrapper_options.get("conv_dropout") is None:
+            wrapper_options["conv_dropout"] = options.get("dropout", 0.0)
+        local = self.local_class(in_channels, hidden_channels, width, **local_options)
+        order = options.get("order", "score")
+        if order == "metric" or options.get("readout") == "vote":
+            wrapper_options["metric"] = MetricOrder(
+                options.get("num_nodes", 0) if options.get("metric_input") == "adjacency" else in_channels,
+                dim=metric_dim,
+                orders=metric_orders,
+                radius=metric_radius,
+                perplexity=metric_perplexity,
+                eps=metric_eps,
+                form=metric_form,
+                random=order == "random",
+            )
+        super().__init__(local, width, out_channels, **wrapper_options)
+
+
+_WRAPPED: dict[type[nn.Module], type[NonLocalOf]] = {}
+
+
+class NLMLP(NonLocalOf):
+    __doc__ = f"NonLocal around an MLP. {NonLocalOf.__doc__}"
+    local_class = MLP
+
+
+class NLGCN(NonLocalOf):
+    __doc__ = f"NonLocal around a GCN. {NonLocalOf.__doc__}"
+    local_class = GCN
+
+
+class NLGAT(NonLocalOf):
+    __doc__ = f"NonLocal around a GAT. {NonLocalOf.__doc__}"
+    local_class = GAT
+
+
+def option_names(module_class: type[nn.Module]) -> set[str]:
+    """The keyword-only arguments of a module."""
+    parameters = inspect.signature(module_class).parameters.values()
+    return {parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY}

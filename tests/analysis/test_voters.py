@@ -1,0 +1,98 @@
+"""Who voted on a node: the figures add up to its logits, and everyone named was a training node near it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from nlgnn.analysis import explain_node, sorted_sequence
+from nlgnn.analysis.voters import votes_on
+from nlgnn.datasets.synthetic import planted_order_graph
+from nlgnn.experiments.explained import explain_in_run, explained_sections
+from nlgnn.graph.graph import Graph
+from nlgnn.nn.inputs import prepare
+from nlgnn.nn.nonlocal_of import NLMLP
+from nlgnn.nn.vote import SHARES
+from nlgnn.training.replicas import evaluate
+from nlgnn.training.train import Plan, train
+
+GRAPH = planted_order_graph(num_groups=10, group_size=8)
+
+
+def model_on(graph: Graph, share: float = 2.0, **options: str) -> NLMLP:
+    torch.manual_seed(0)
+    model = NLMLP(2, 6, 2, order="metric", num_nodes=graph.num_nodes, dropout=0.5, **options).double()
+    known = torch.from_numpy(np.where(np.arange(graph.num_nodes) % 3, graph.y, -1))
+    model.before_training(prepare(model, graph), known)
+    model.choose_answer(SHARES.index(share))
+    return model
+
+
+def logits_of(model: NLMLP) -> NDArray[np.float64]:
+    was_training = model.training
+    logits = evaluate(model, prepare(model, GRAPH)).numpy()
+    model.train(was_training)
+    return logits
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_contributions_add_up_to_the_logits(share: float) -> None:
+    model = model_on(GRAPH, share)
+    logits = logits_of(model)
+    for node in range(GRAPH.num_nodes):
+        votes = votes_on(model, GRAPH, node)
+        assert votes.contributions is not None
+        np.testing.assert_allclose(votes.own + votes.contributions.sum(0), logits[node], atol=1e-9)
+    assert model.training  # it stays in its mode
+
+
+def test_voters_are_training_nodes_by_falling_weight_and_never_the_node_itself() -> None:
+    model = model_on(GRAPH)
+    assert model.vote is not None
+    known = model.vote.known.numpy()
+    for node in range(GRAPH.num_nodes):
+        votes = votes_on(model, GRAPH, node)
+        assert (known[votes.nodes] >= 0).all()
+        assert node not in votes.nodes
+        assert len(set(votes.nodes.tolist())) == len(votes.nodes) > 0
+        assert (np.diff(votes.weights) <= 0).all()
+
+
+def test_votes_of_labels_have_weights_alone() -> None:
+    votes = votes_on(model_on(GRAPH, metric_form="label"), GRAPH, 3)
+    assert votes.contributions is None
+    assert len(votes.weights) > 0
+
+
+def test_the_explanation_has_them() -> None:
+    model = model_on(GRAPH)
+    one, votes = explain_node(model, GRAPH, 5), votes_on(model, GRAPH, 5)
+    assert [voter.node for voter in one.voters] == votes.nodes.tolist()
+    assert [voter.label for voter in one.voters] == [GRAPH.class_names[GRAPH.y[node]] for node in votes.nodes]
+    assert one.vote_share == 2
+    assert one.window == ()
+    np.testing.assert_allclose(one.logits, logits_of(model)[5])
+
+
+def test_the_sorted_sequence_of_votes_is_the_principal_order() -> None:
+    model = model_on(GRAPH)
+    sequence = sorted_sequence(model, GRAPH)
+    assert sorted(sequence.nodes.tolist()) == list(range(GRAPH.num_nodes))
+    assert (np.diff(sequence.scores) >= 0).all()
+
+
+def test_in_a_run(tmp_path: Path) -> None:
+    plan = Plan("planted-order", "nlmlp", runs=1, preset="robust", options={"order": "metric", "epochs": 5})
+    trained = train(plan, GRAPH, tmp_path / "run", progress=False)
+    explained = explain_in_run(trained, GRAPH, 7)
+    sections = {section.title: section for section in explained_sections(explained, top=4)}
+    assert len(sections["Who voted"].rows) == 4
+    assert list(sections["Who voted"].rows[0])[:4] == ["node", "label", "weight", "share"]
+    facts = {row["what"]: row["value"] for row in sections["Node 7 of planted-order"].rows}
+    assert "local part alone" in facts
+    assert "votes count" in facts
+    assert len(explained.to_dict(3)["voters"]) == len(explained.explanation.voters)

@@ -1,0 +1,267 @@
+"""MetricOrder and the models that are ordered by it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from nn_samples import assert_same, noise
+from scipy import sparse
+from torch import Tensor
+from torch.nn import functional as F
+
+from nlgnn.errors import DataError, OptionError
+from nlgnn.graph.graph import Graph
+from nlgnn.nn import MLP, NLGCN, NLMLP, MetricOrder, NonLocal, Operator
+from nlgnn.nn.inputs import prepare
+from nlgnn.nn.vote import SHARES
+from nlgnn.training.replicas import evaluate
+
+NODES, CLASSES = 60, 3
+
+
+def random_graph(seed: int = 0) -> Graph:
+    rng = np.random.default_rng(seed)
+    edges = rng.integers(NODES, size=(2, 120))
+    return Graph(rng.standard_normal((NODES, 4)), edges, rng.integers(CLASSES, size=NODES))
+
+
+def some_known(graph: Graph) -> Tensor:
+    """Every other label."""
+    known = torch.from_numpy(graph.y.copy())
+    known[1::2] = -1
+    return known
+
+
+def literal_votes(order: MetricOrder, e: Tensor, local: Tensor, known: Tensor) -> Tensor:
+    """Node by node, as the equations say."""
+    keys, temperature = order.keys(e), order.log_temperature.exp()
+    places = [row.argsort(stable=True).argsort() for row in keys]
+    shares = torch.bincount(known[known >= 0], minlength=CLASSES) + 1
+    shares = shares / shares.sum()
+    rows = []
+    for v in range(len(e)):
+        votes, weights = torch.zeros(CLASSES, dtype=e.dtype), torch.zeros((), dtype=e.dtype)
+        for u in range(len(e)):
+            near = any(abs(int(place[v] - place[u])) <= order.radius for place in places)
+            if u != v and near and known[u] >= 0:
+                weight = torch.exp(-temperature * (e[v] - e[u]).square().sum())
+                label = F.one_hot(known[u], CLASSES).to(e.dtype)
+                votes = votes + weight * (label - local[u].softmax(0) if order.form == "residual" else label)
+                weights = weights + weight
+        if order.form == "residual":
+            rows.append(order.log_strength.exp() * votes / (order.eps + weights))
+        else:
+            rows.append(((votes + order.eps * shares) / (order.eps + weights)).log())
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("random", [False, True])
+@pytest.mark.parametrize("form", ["residual", "label"])
+def test_votes_are_those_of_the_equations(form, random):
+    graph = random_graph()
+    order = MetricOrder(4, dim=3, orders=2, radius=4, form=form, random=random).double().eval()
+    x, local = torch.from_numpy(graph.x).double(), noise(NODES, CLASSES).detach()
+    order.choose_scale(x)
+    e = order(x)
+    actual, expected = (one(e, local, some_known(graph)) for one in (order.votes, lambda *a: literal_votes(order, *a)))
+    assert_same(actual, expected, [order.weight])
+
+
+@pytest.mark.parametrize("form", ["residual", "label"])
+def test_no_node_hears_of_its_own_label(form):
+    """To the last digit: the node's own label is flipped, and its own vote stays; others' change."""
+    graph = random_graph()
+    order = MetricOrder(4, form=form).double().eval()
+    x, local, known = torch.from_numpy(graph.x).double(), noise(NODES, CLASSES).detach(), some_known(graph)
+    order.choose_scale(x)
+    before = order.votes(order(x), local, known)
+    for node in range(0, NODES, 2):
+        flipped = known.clone()
+        flipped[node] = (known[node] + 1) % CLASSES
+        after = order.votes(order(x), local, flipped)
+        if form == "residual":  # the other form also knows the classes' shares, which one label changes
+            assert after[node].equal(before[node])
+        else:
+            heard = [order.messages(local, labels) for labels in (known, flipped)]
+            assert heard[0][torch.arange(NODES) != node].equal(heard[1][torch.arange(NODES) != node])
+        assert not after.equal(before)
+
+
+def test_unknown_labels_say_nothing():
+    graph = random_graph()
+    order = MetricOrder(4).double().eval()
+    x, local = torch.from_numpy(graph.x).double(), noise(NODES, CLASSES).detach()
+    silent = order.votes(order(x), local, torch.full((NODES,), -1))
+    assert silent.equal(torch.zeros(NODES, CLASSES, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("wanted", [2.0, 4.0, 10.0])
+def test_the_scale_gives_the_wanted_perplexity(wanted):
+    order = MetricOrder(4, perplexity=wanted).double().eval()
+    x = torch.from_numpy(random_graph().x).double() * torch.tensor([1.0, 100.0, 1e-3, 1.0])
+    order.choose_scale(x)
+    with torch.no_grad():
+        distances, near = order.distances(order(x), torch.arange(NODES))
+        chances = (-distances).masked_fill(~near.counted, -torch.inf).softmax(1)
+    assert torch.special.entr(chances).sum(1).exp().median().item() == pytest.approx(wanted, rel=0.01)
+
+
+def test_columns_count_alike_at_first_whatever_their_units():
+    order = MetricOrder(4).double()
+    x = torch.from_numpy(random_graph().x).double()
+    units = torch.tensor([1.0, 100.0, 1e-3, 1.0])
+    order.choose_scale(x)
+    expected = order(x)
+    order.choose_scale(x * units)
+    torch.testing.assert_close(order(x * units), expected)
+
+
+def test_directions_are_drawn_anew_in_training_and_fixed_in_evaluation():
+    order = MetricOrder(4)
+    e = order(torch.from_numpy(random_graph().x))
+    assert not order.keys(e).equal(order.keys(e))
+    order.eval()
+    assert order.keys(e).equal(order.keys(e))
+
+
+def test_the_principal_order_is_that_of_the_first_principal_component():
+    order = MetricOrder(4).double().eval()
+    e = order(torch.from_numpy(random_graph().x).double()).detach()
+    first = torch.linalg.svd(e - e.mean(0)).Vh[0]
+    keys = order.principal_keys(e)
+    torch.testing.assert_close(keys.abs(), ((e - e.mean(0)) @ first).abs())
+
+
+def model_of(graph: Graph, model_class: type[NonLocal] = NLMLP, **options) -> NonLocal:
+    sizes = {} if options.get("readout") == "conv" and "metric_input" not in options else {"num_nodes": NODES}
+    torch.manual_seed(0)
+    model = model_class(4, 6, CLASSES, order="metric", **sizes, **options).double()
+    model.before_training(prepare(model, graph), some_known(graph))
+    return model
+
+
+def test_with_a_share_of_nothing_the_model_is_its_local_part():
+    graph = random_graph()
+    model = model_of(graph)
+    inputs = prepare(model, graph)
+    model.choose_answer(SHARES.index(0.0))
+    assert evaluate(model, inputs).equal(evaluate(model.local, inputs))
+    model.choose_answer(SHARES.index(2.0))
+    assert not evaluate(model, inputs).equal(evaluate(model.local, inputs))
+
+
+def test_every_answer_is_what_the_model_says_with_it():
+    graph = random_graph()
+    model = model_of(graph).eval()
+    inputs = prepare(model, graph)
+    with torch.no_grad():
+        answers = model.answers(*inputs)
+    assert len(answers) == len(SHARES)
+    for number, answer in enumerate(answers):
+        model.choose_answer(number)
+        torch.testing.assert_close(evaluate(model, inputs), answer)
+
+
+def test_the_loss_sees_training_labels_only():
+    graph = random_graph()
+    model = model_of(graph, dropout=0.5)
+    nodes = torch.arange(0, NODES, 2)
+    losses = []
+    for change in (0, 1):
+        y = torch.from_numpy(graph.y.copy())
+        y[1::2] = (y[1::2] + change) % CLASSES
+        torch.manual_seed(3)
+        losses.append(model.loss(model(*prepare(model, graph)), y, nodes))
+    assert losses[0].equal(losses[1])
+
+
+def test_the_local_part_learns_from_its_own_loss_alone():
+    """Votes teach the metric; what they say of training nodes must not teach the local model."""
+    graph = random_graph()
+    model = model_of(graph)
+    y, nodes = torch.from_numpy(graph.y), torch.arange(0, NODES, 2)
+    inputs = prepare(model, graph)
+    gradient = torch.autograd.grad(model.loss(model(*inputs), y, nodes), list(model.local.parameters()))
+    alone = torch.autograd.grad(F.cross_entropy(model.local(*inputs)[nodes], y[nodes]), list(model.local.parameters()))
+    for one, other in zip(gradient, alone, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_residuals_are_those_of_evaluation():
+    graph = random_graph()
+    model = model_of(graph, dropout=0.5)
+    inputs = prepare(model, graph)
+    assert model(*inputs).quiet.equal(evaluate(model.local, inputs))
+    assert model.local.dropout.training is False or model.local.training is False  # evaluate leaves it so
+    model.train()
+    model(*inputs)
+    assert all(module.training for module in model.modules())
+
+
+def test_adjacency_rows_as_input_of_the_metric():
+    graph = random_graph()
+    model = model_of(graph, NLGCN, metric_input="adjacency")
+    inputs = prepare(model, graph)
+    expected = torch.from_numpy(graph.undirected_adjacency.toarray()).double() @ (
+        model.metric.scale * model.metric.weight
+    )
+    torch.testing.assert_close(model.metric(model.raw_input(inputs)), expected)
+    assert isinstance(inputs[2], Operator)
+
+
+def test_convolution_along_the_learned_order():
+    """Blockwise: the model's order is the principal one, and nodes nearer in it are mixed."""
+    graph = random_graph()
+    model = model_of(graph, readout="conv").eval()
+    inputs = prepare(model, graph)
+    scores, order = model.sort_order(*inputs)
+    assert scores[order].equal(scores.sort().values)
+    z = model.local(*inputs)
+    expected = torch.empty_like(z)
+    expected[order] = model.aggregation.convs(z[order])
+    logits = model.head(torch.cat([z, expected], dim=1))
+    torch.testing.assert_close(model(*inputs), logits)
+
+
+def test_sparse_features_keep_their_units():
+    graph = random_graph()
+    x = np.where(graph.x > 0.5, graph.x, 0)
+    order = MetricOrder(4).double()
+    order.choose_scale(Operator.from_scipy(sparse.csr_array(x)).to(dtype=torch.float64))
+    assert order.scale.unique().numel() == 1
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"order": "metric", "metric_dim": 0}, "metric_dim=0"),
+        ({"order": "metric", "metric_radius": 0}, "metric_radius=0"),
+        ({"order": "metric", "metric_perplexity": 1.0}, "metric_perplexity=1.0"),
+        ({"order": "metric", "metric_perplexity": 64.0}, "64 others in reach"),
+        ({"order": "metric", "metric_eps": 0.0}, "metric_eps=0.0"),
+        ({"order": "metric", "metric_form": "loud"}, "metric_form='loud'"),
+        ({"order": "metric", "embedding_channels": 7}, "as logits"),
+        ({"order": "metric", "aggregation": "attention"}, "attention"),
+        ({"readout": "vote"}, "needs a metric"),
+        ({"readout": "shout"}, "readout='shout'"),
+    ],
+)
+def test_impossible_options_are_refused(options, message):
+    with pytest.raises(OptionError, match=message):
+        NLMLP(4, 6, CLASSES, num_nodes=NODES, **options)
+
+
+def test_a_metric_is_given_where_it_is_needed_and_only_there():
+    with pytest.raises(OptionError, match="needs a metric"):
+        NonLocal(MLP(4, 6, CLASSES), CLASSES, CLASSES, order="metric", num_nodes=NODES)
+    with pytest.raises(OptionError, match="has no metric"):
+        NonLocal(MLP(4, 6, CLASSES), CLASSES, CLASSES, metric=MetricOrder(4))
+
+
+def test_another_graph_is_refused():
+    graph = random_graph()
+    model = model_of(graph)
+    with pytest.raises(DataError, match="learned from 60 nodes"):
+        evaluate(model, (torch.randn(NODES + 1, 4).double(), None))
