@@ -15,7 +15,8 @@ import typer.main
 import nlgnn
 from nlgnn.commands import train, tune
 from nlgnn.commands.flags import config_keys
-from nlgnn.nn.nonlocal_ import NonLocal, NonLocalOf
+from nlgnn.nn.nonlocal_ import NonLocal
+from nlgnn.nn.nonlocal_of import NonLocalOf
 from nlgnn.training.options import SHORT_NAMES
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.systems import SYSTEMS, load

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,9 +18,10 @@ from nlgnn.commands.export import export
 from nlgnn.commands.predict import predict
 from nlgnn.commands.report import report
 from nlgnn.commands.reproduce import reproduce
-from nlgnn.commands.terminal import console, errors
+from nlgnn.commands.terminal import console, errors, told_warnings
 from nlgnn.errors import NlgnnError
 
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 DatasetName = Annotated[str | None, typer.Argument(help="Show this one in full.", show_default=False)]
 
 
@@ -140,7 +144,8 @@ def build_app(arguments: list[str]) -> typer.Typer:
         app.command("tune")(tune_command())
     else:
         app.command("tune", help="Search over a model's options: nlgnn tune texas --model nlmlp")(lambda: None)
-    for command in (diagnose, predict, report, explain, export, demo, datasets, models, reproduce, bench):
+    app.command("diagnose")(diagnose)
+    for command in (predict, report, explain, export, demo, datasets, models, reproduce, bench):
         app.command()(command)
     return app
 
@@ -151,11 +156,13 @@ def main(arguments: list[str] | None = None) -> None:
     debug = "--debug" in arguments  # anywhere, also behind the command
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
-        build_app(arguments)(arguments)
+        with told_warnings():
+            build_app(arguments)(arguments)
     except NlgnnError as error:
         if debug:
             raise
-        errors.print(f"[red]error:[/] {_escape(error.what)}", soft_wrap=True)
+        what = error.what.replace("\n", "\\n")  # one line, whatever files are called
+        errors.print(f"[red]error:[/] {_escape(what)}", soft_wrap=True)
         if error.how:
             errors.print(_escape(error.how), soft_wrap=True)
         sys.exit(2)
@@ -164,6 +171,15 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        where = error.filename or "what is printed"
+        errors.print(f"[red]error:[/] {_escape(where)} cannot be written: {error.strerror}.", soft_wrap=True)
+        errors.print("Make room, or let it go somewhere else.")
+        with suppress(OSError, ValueError):  # else Python would try once more to write it at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(2)
 
 
 def _escape(text: Any) -> str:

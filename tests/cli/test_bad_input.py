@@ -8,26 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from cli_samples import Command, Outcome
+from cli_samples import Command, everything, refused
 
 from nlgnn import cli
 from nlgnn.datasets import describe
 from nlgnn.errors import OptionError
 
 TRAIN = ("train", "mushroom-body", "--runs", "1", "--epochs", "2")
-
-
-def everything() -> dict[Path, bytes]:
-    return {path: path.read_bytes() if path.is_file() else b"" for path in Path().rglob("*")}
-
-
-def refused(outcome: Outcome, what: str, how: str) -> None:
-    assert outcome.code == 2
-    assert outcome.out == ""
-    first, second = outcome.err.splitlines()
-    assert first.startswith("error: ")
-    assert re.search(what, first)
-    assert re.search(how, second)
 
 
 BAD_OPTIONS = {
@@ -145,8 +132,10 @@ def test_config_file_that_cannot_be_opened(command: Command, tmp_path: Path) -> 
 def test_folder_that_exists(command: Command) -> None:
     Path("X").mkdir()
     Path("X/precious").write_text("kept")
-    refused(command(*TRAIN, "--out", "X"), "X exists already", "--resume X")
+    refused(command(*TRAIN, "--out", "X"), "X exists already", "^Name another folder")  # there is nothing to go on with
     assert everything() == {Path("X"): b"", Path("X/precious"): b"kept"}
+    Path("X/config.json").write_text("{}")
+    refused(command(*TRAIN, "--out", "X"), "X exists already", "--resume X")
 
 
 def test_folder_of_a_control_that_exists(command: Command) -> None:
@@ -201,6 +190,8 @@ def test_resuming_what_it_is_not(command: Command, trained: Path, arguments: str
 def test_resuming_weights_of_another_model(command: Command, trained: Path) -> None:
     command("train", "mushroom-body", "--model", "gcn", "--runs", 1, "--epochs", 2, "--out", "Y")
     (trained / "models/00.safetensors").write_bytes(Path("Y/models/00.safetensors").read_bytes())
+    summary = json.loads((trained / "summary.json").read_text())
+    (trained / "summary.json").write_text(json.dumps(summary | {"weights": {}}))  # as in older folders
     before = everything()
     refused(command("train", "--resume", trained), "weights in X are of another model", "the model and the options")
     assert everything() == before

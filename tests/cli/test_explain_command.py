@@ -94,7 +94,7 @@ def test_models_that_sort_nothing(command: Command, model: tuple[str, ...]) -> N
 @pytest.mark.parametrize(
     ("arguments", "what", "how"),
     [
-        (("nowhere", 3), "nowhere is not a run folder", "that a training made"),
+        (("nowhere", 3), "there is no folder nowhere", "that a training made"),
         (("X", 209), "no node '209'", "numbered 0 to 208"),
         (("X", "Kenyon"), "no node 'Kenyon'", "numbered 0 to 208"),
         (("X", 3, "--run", 2), "no finished run 2", "It has: 0, 1"),

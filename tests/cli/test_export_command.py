@@ -73,7 +73,7 @@ def test_words_of_the_check() -> None:
 @pytest.mark.parametrize(
     ("arguments", "what", "how"),
     [
-        (("nowhere", "m.onnx"), "nowhere is not a run folder", "that a training made"),
+        (("nowhere", "m.onnx"), "there is no folder nowhere", "that a training made"),
         (("X", "m.onnx", "--run", 2), "no finished run 2", "It has: 0, 1"),
         (("X", "m.onnx", "--run", -1), "no finished run -1", "It has: 0, 1"),
         (("X", "m.onnx", "--run", 0, "--mean"), "--mean is of all runs", "one of them"),

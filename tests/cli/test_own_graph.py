@@ -4,44 +4,24 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from cli_samples import Command
+from own_samples import TRAIN, WORDS, write, write_pages
 
 from nlgnn.experiments import evidence
 
-TRAIN = ("train", "--nodes", "pages.csv", "--edges", "links.csv", "--label", "topic", "--runs", 2, "--epochs", 5)
-WORDS = {"sport": "goal match team", "arts": "paint music stage", "law": "vote court minister"}
 
-
-def write(path: str, rows: Sequence[Sequence[object]]) -> None:
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows(rows)
-
-
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sixty pages, a third of them without a topic, and two that training does not see."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(evidence.SHORT, "epochs", 2)
-    rng = np.random.default_rng(0)
-    topics = [list(WORDS)[number % 3] for number in range(60)]
-    rows = [
-        [f"page {number}", number % 7, WORDS[topic], topic if number % 9 < 6 else ""]
-        for number, topic in enumerate(topics)
-    ]
-    links = [[f"page {one}", f"page {other}"] for one, other in rng.integers(60, size=(120, 2))]
-    write("pages.csv", [["url", "length", "text", "topic"], *rows])
-    write("links.csv", [["source", "target"], *links])
-    write("new.csv", [["url", "length", "text"], ["=cmd()", 3, WORDS["law"]], ["new", 1, WORDS["arts"]]])
-    write("new-links.csv", [["source", "target"], ["new", "page 1"], ["=cmd()", "new"]])
+    write_pages()
 
 
-@pytest.mark.usefixtures("tables")
 def test_two_tables_in_labels_out(command: Command) -> None:
     done = command(*TRAIN, "--out", "X")  # the model is chosen
     assert done.code == 0, done.err
@@ -52,11 +32,11 @@ def test_two_tables_in_labels_out(command: Command) -> None:
     done = command("predict", "X", "--out", "labels.parquet")
     assert (done.code, done.out) == (0, f"18 nodes, mean of 2 runs of {model_of('X')}, calibrated: labels.parquet\n")
     table = pq.read_table("labels.parquet").to_pydict()
-    assert set(table["id"]) == {f"page {number}" for number in range(60) if number % 9 >= 6}
+    assert set(table["url"]) == {f"page {number}" for number in range(60) if number % 9 >= 6}
     assert not any(table["was labelled"])
     probabilities = np.array([table[f"probability of {name}"] for name in sorted(WORDS)])
     np.testing.assert_allclose(probabilities.sum(0), 1, atol=1e-6)
-    assert table["label"] == [sorted(WORDS)[place] for place in probabilities.argmax(0)]
+    assert table["topic"] == [sorted(WORDS)[place] for place in probabilities.argmax(0)]
     np.testing.assert_allclose(table["confidence"], probabilities.max(0))
     every = command("predict", "X", "--all", "--out", "all.csv")
     assert every.out.startswith("60 nodes")
@@ -67,28 +47,25 @@ def model_of(folder: str) -> str:
     return model
 
 
-@pytest.mark.usefixtures("tables")
 def test_nodes_never_seen(command: Command) -> None:
     assert command(*TRAIN, "--model", "nlmlp", "--epochs", 60, "--out", "X").code == 0
     done = command("predict", "X", "--nodes", "new.csv", "--edges", "new-links.csv", "--out", "new-labels.csv")
     assert done.code == 0, done.err
     with open("new-labels.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["id"] for row in rows] == ["'=cmd()", "new"]  # what a spreadsheet would take for a formula is quoted
-    assert [row["label"] for row in rows] == ["law", "arts"]
+    assert [row["url"] for row in rows] == ["'=cmd()", "new"]  # what a spreadsheet would take for a formula is quoted
+    assert [row["topic"] for row in rows] == ["law", "arts"]
 
 
-@pytest.mark.usefixtures("tables")
 def test_new_nodes_are_told_from_old_ones_that_only_edges_name(command: Command) -> None:
     with open("links.csv", "a") as file:
         file.write("page 1,ghost\n")
     assert command(*TRAIN, "--model", "mlp", "--unknown-nodes", "add", "--out", "X").code == 0
     done = command("predict", "X", "--nodes", "new.csv", "--out", "new.parquet")
     assert done.code == 0, done.err
-    assert pq.read_table("new.parquet").to_pydict()["id"] == ["=cmd()", "new"]
+    assert pq.read_table("new.parquet").to_pydict()["url"] == ["=cmd()", "new"]
 
 
-@pytest.mark.usefixtures("tables")
 def test_other_splits_than_those_of_training_are_noticed(command: Command) -> None:
     with open("pages.csv", newline="") as file:
         header, *rows = list(csv.reader(file))
@@ -101,7 +78,6 @@ def test_other_splits_than_those_of_training_are_noticed(command: Command) -> No
     assert "its splits or class names differ" in done.err
 
 
-@pytest.mark.usefixtures("tables")
 def test_models_that_know_nodes_by_number_refuse_new_ones(command: Command) -> None:
     assert command(*TRAIN, "--model", "linkx", "--out", "X").code == 0
     done = command("predict", "X", "--nodes", "new.csv", "--edges", "new-links.csv", "--out", "new-labels.csv")
@@ -110,7 +86,6 @@ def test_models_that_know_nodes_by_number_refuse_new_ones(command: Command) -> N
     assert not Path("new-labels.csv").exists()
 
 
-@pytest.mark.usefixtures("tables")
 def test_a_training_on_tables_is_taken_up_again(command: Command) -> None:
     assert command(*TRAIN, "--model", "nlmlp", "--out", "X").code == 0
     done = command("train", "--resume", "X", "--controls")
@@ -123,11 +98,10 @@ def test_a_training_on_tables_is_taken_up_again(command: Command) -> None:
     assert "was trained on another version of 'pages'" in changed.err
 
 
-@pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["texas", *TRAIN[1:]], "'texas' is named, and tables are given"),
+        (["texas", *TRAIN[1:]], "'texas' is named, and a graph of your own is given"),
         (["--label", "topic"], "something is said of tables, but none is given"),
         (["--nodes", "nosuch.csv", "--label", "topic"], "nosuch.csv"),
         (["--nodes", "pages.csv", "--edges", "links.csv"], "no column of labels is named"),
@@ -144,7 +118,6 @@ def test_mistakes_leave_nothing_behind(command: Command, arguments: list[object]
     assert sorted(Path().iterdir()) == before
 
 
-@pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -172,7 +145,6 @@ def test_a_graph_whose_nodes_all_have_labels(command: Command) -> None:
     assert "trained on the named graph 'mushroom-body-left'" in new.err
 
 
-@pytest.mark.usefixtures("tables")
 def test_tables_named_like_a_known_graph_get_none_of_its_settings(command: Command) -> None:
     Path("pages.csv").rename("texas.csv")
     assert (

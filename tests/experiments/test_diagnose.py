@@ -102,6 +102,27 @@ def test_direction_is_compared_where_there_is_one() -> None:
     assert without.evidence.validation == found.evidence.validation  # these take edges both ways in either case
 
 
+@pytest.mark.filterwarnings("ignore:GAT does not look at the weights")
+def test_weights_of_edges_are_told() -> None:
+    plain = planted(0.5, 1)
+    weights = np.random.default_rng(0).integers(1, 9, plain.edge_index.shape[1]) / 2
+    weighted, without = (diagnose(graph, progress=False) for graph in (replace(plain, edge_weight=weights), plain))
+    assert weighted.portrait.weights is not None
+    low, high = weighted.portrait.weights
+    assert low == 0.5
+    assert high > 4  # of edges that are given again, weights add up
+    section = weighted.sections()[0]
+    assert {"statistic": "weights of edges", "value": f"0.5 to {high:g}"} in section.rows
+    assert section.caption.endswith("direction and, in all measures of agreement, weights ignored.")
+    assert json.loads(json.dumps(weighted.to_dict()))["portrait"]["weights"] == [low, high]
+    assert without.portrait.weights is None
+    assert "weights" not in str(without.sections()[0])
+    ours, others = (found.evidence.validation for found in (weighted, without))
+    runs = min(weighted.evidence.runs, without.evidence.runs)
+    assert ours["gcn"][:runs] != others["gcn"][:runs]
+    assert ours["mlp"][:runs] == others["mlp"][:runs]
+
+
 def test_one_way_edges() -> None:
     y = np.arange(30) % 2
     graph = Graph(np.eye(30), [[0, 1, 2, 3, 3], [1, 0, 3, 4, 3]], y, directed=True)

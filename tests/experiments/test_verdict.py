@@ -73,12 +73,12 @@ def test_words_name_what_they_rest_on() -> None:
     ],
 )
 def test_the_next_command(verdict: Verdict, command: str) -> None:
-    assert next_step(verdict, "cora", "geom-gcn", named=True) == command
-    assert next_step(verdict, "cora", None, named=True) == command.replace(" --splits geom-gcn", "")
+    assert next_step(verdict, ["cora"], "geom-gcn") == command
+    assert next_step(verdict, ["cora"], None) == command.replace(" --splits geom-gcn", "")
 
 
 def test_a_graph_without_a_name_is_trained_in_python() -> None:
     first = judge(0.0, means(65), BELOW)
-    assert next_step(first, "my graph", None, named=False) == 'nlgnn.fit("nlmlp", graph)'
+    assert next_step(first, [], None) == 'nlgnn.fit("nlmlp", graph)'
     undecided = judge(0.0, means(61), LEVEL)
-    assert next_step(undecided, "my graph", "column", named=False) == 'nlgnn.fit("mlp", graph, "column")'
+    assert next_step(undecided, [], "column") == 'nlgnn.fit("mlp", graph, "column")'

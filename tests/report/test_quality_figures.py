@@ -74,8 +74,8 @@ def test_groups() -> None:
     groups = [Accuracy("dog", 12, 10, 80.0, 5.0), Accuracy("cat", 3, 3, 60.0, None)]
     figure = groups_figure("class", groups)
     assert rows_of(figure.tables["rows"]) == [
-        {"group": "dog", "accuracy": 80, "low": 75, "high": 85, "nodes": 10, "predictions": 12},
-        {"group": "cat", "accuracy": 60, "low": 60, "high": 60, "nodes": 3, "predictions": 3},
+        {"group": "dog", "bar": "dog (10)", "accuracy": 80, "low": 75, "high": 85, "nodes": 10, "predictions": 12},
+        {"group": "cat", "bar": "cat (3)", "accuracy": 60, "low": 60, "high": 60, "nodes": 3, "predictions": 3},
     ]
     figure.chart.to_dict()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from nlgnn.errors import OptionError
 from nlgnn.experiments.section import Section
 from nlgnn.graph.homophily import chance_homophily, node_homophily
 from nlgnn.graph.splits import make_splits
+from nlgnn.nn import GAT
 from nlgnn.report.page import Command, Figure, Headline, NodeList, Part
 from nlgnn.report.run_page import (
     chosen_run,
@@ -165,7 +167,7 @@ def test_missing_controls_are_named(trained: Trained, tmp_path: Path) -> None:
 
 
 def test_every_setting_is_told(trained: Trained) -> None:
-    section, again = what_was_run(trained)
+    section, again = what_was_run(trained, GRAPH)
     assert isinstance(section, Section)
     told = {row["setting"]: row["value"] for row in section.rows}
     config = trained.folder.config
@@ -179,10 +181,22 @@ def test_every_setting_is_told(trained: Trained) -> None:
     assert isinstance(again, Command)
 
 
+def test_a_model_that_looks_at_no_weights(trained: Trained) -> None:
+    weighted = replace(GRAPH, edge_weight=np.ones(GRAPH.edge_index.shape[1]))
+
+    def told(model: Trained) -> str | None:
+        section = what_was_run(model, weighted)[0]
+        assert isinstance(section, Section)
+        return next((row["value"] for row in section.rows if row["setting"] == "weights of edges"), None)
+
+    assert told(trained) is None
+    assert told(replace(trained, factory=partial(GAT, 4, 4, 3))) == "not looked at"
+
+
 def test_older_folders_recorded_less(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("machine", "date"):
         monkeypatch.delitem(trained.folder.config, name)
-    section = what_was_run(trained)[0]
+    section = what_was_run(trained, GRAPH)[0]
     assert isinstance(section, Section)
     told = {row["setting"]: row["value"] for row in section.rows}
     assert (told["machine"], told["date"]) == ("not recorded", "not recorded")

@@ -21,7 +21,7 @@ import nlgnn
 from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.inputs import prepare
-from nlgnn.nn.nonlocal_ import NLMLP
+from nlgnn.nn.nonlocal_of import NLMLP
 from nlgnn.training import onnx as exporting
 from nlgnn.training.execution import model_like
 from nlgnn.training.fit import predict

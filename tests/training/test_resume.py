@@ -19,9 +19,7 @@ from torch import nn
 from training_samples import (
     GRAPH,
     Linear,
-    assert_same_folder,
     assert_same_runs,
-    files_in,
     quiet_resume,
     quiet_train,
     recipe,
@@ -33,6 +31,7 @@ from training_samples import (
 from nlgnn.training.fit import fit
 from nlgnn.training.run import RunFolder
 from nlgnn.training.train import Trained
+from run_folders import assert_same_folder, files_in
 
 
 class Killed(BaseException):

@@ -20,10 +20,8 @@ from torch import Tensor, nn
 from training_samples import (
     GRAPH,
     Linear,
-    assert_same_folder,
     assert_same_runs,
     easy_graph,
-    files_in,
     quiet_resume,
     quiet_train,
     recipe,
@@ -45,6 +43,7 @@ from nlgnn.training.replicas import evaluate
 from nlgnn.training.run import Run, RunFolder
 from nlgnn.training.systems import configure
 from nlgnn.training.train import Plan, Trained, read_plan
+from run_folders import assert_same_folder, files_in
 
 
 def test_what_a_folder_holds(expected: Trained) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,10 @@ def tracked_training(path: Path, tracked: Tracking) -> Trained:
     return train(small_plan(), GRAPH, path, progress=False, watch=tracked.watch)
 
 
+def moved_to(path: Path, trained: Trained) -> Trained:
+    return replace(trained, folder=RunFolder(path, trained.folder.config))
+
+
 def points(folder: Path) -> dict[str, list[tuple[int, float]]]:
     """Every value that the event files of a run hold, by name, with its step; nothing merged or left out."""
     found: dict[str, list[tuple[int, float]]] = {}
@@ -74,6 +79,23 @@ def test_event_files(tmp_path: Path, expected: Trained) -> None:
     assert sorted(folder.name for folder in (path / "tensorboard").iterdir()) == ["run-00", "run-01"]
     for run in trained.runs:
         assert_points_of(run, path / "tensorboard" / f"run-{run.index:02d}")
+
+
+def test_a_folder_that_was_renamed_in_between(tmp_path: Path, server: Server) -> None:
+    """As the gate of an automatic choice does: another training has its old name by then."""
+    path, new = tmp_path / "run", tmp_path / "run-nlmlp"
+    tracked = Tracking(path, tensorboard=True, mlflow="http://there")
+    trained = tracked_training(path, tracked)
+    path.rename(new)
+    words = tracked.end(moved_to(new, trained))
+    assert words == [
+        f"TensorBoard: tensorboard --logdir {new / 'tensorboard'}",
+        "MLflow: run run-nlmlp of experiment nlgnn",
+    ]
+    assert not path.exists()
+    for run in trained.runs:
+        assert_points_of(run, new / "tensorboard" / f"run-{run.index:02d}")
+    assert len(list((new / "tensorboard" / "run-00").iterdir())) == 1
 
 
 def test_nothing_is_written_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,9 +144,9 @@ def test_settings_are_of_the_training_not_of_the_run(tmp_path: Path, expected: T
     """TensorBoard then shows the runs of a training as one group."""
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-    tracking.TensorBoardFiles(tmp_path).end(expected)
+    tracking.TensorBoardFiles(tmp_path).end(moved_to(tmp_path, expected))
     groups = []
-    for folder in sorted(tmp_path.iterdir()):
+    for folder in sorted((tmp_path / "tensorboard").iterdir()):
         (file,) = folder.iterdir()
         for event in LegacyEventFileLoader(str(file)).Load():
             for value in event.summary.value:
@@ -192,7 +214,7 @@ def test_a_server_that_dies_is_told_the_rest_later(expected: Trained, server: Se
 
 def test_failed_runs_are_left_out(tmp_path: Path, expected: Trained, server: Server) -> None:
     failed = Run(1, 1, "random-60", 1, failure="run 1: the loss became nan")
-    trained = Trained(expected.plan, expected.recipe, expected.factory, expected.folder, [expected.runs[0], failed])
+    trained = replace(moved_to(tmp_path, expected), runs=[expected.runs[0], failed])
     Tracking(tmp_path, tensorboard=True, mlflow="http://there").end(trained)
     assert [folder.name for folder in (tmp_path / "tensorboard").iterdir()] == ["run-00"]
     assert len(server.runs) == 2

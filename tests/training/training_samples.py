@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -117,10 +116,6 @@ def watch_stacks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-def files_in(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 GRAPH = easy_graph()
 
 
@@ -130,20 +125,6 @@ def quiet_train(plan: Plan, path: Path, graph: Graph = GRAPH) -> Trained:
 
 def quiet_resume(path: Path, graph: Graph = GRAPH) -> Trained:
     return resume(RunFolder.open(path), graph, progress=False)
-
-
-def assert_same_folder(path: Path, whole: Path) -> None:
-    """The same files with the same content, but for seconds and the date; nothing half-written."""
-    found, wanted = files_in(path), files_in(whole)
-    assert found.keys() == wanted.keys()
-    for name in found.keys() - {"summary.json", "config.json"}:
-        assert found[name] == wanted[name], name
-    configs = [json.loads(files["config.json"]) for files in (found, wanted)]
-    assert [{**config, "date": ""} for config in configs[:1]] == [{**config, "date": ""} for config in configs[1:]]
-    summaries = [json.loads(files["summary.json"])["runs"] for files in (found, wanted)]
-    for run in (run for summary in summaries for run in summary):
-        run.pop("seconds")
-    assert summaries[0] == summaries[1]
 
 
 def signal_at(update: int, number: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -8,16 +8,17 @@ import sys
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from nlgnn.commands.own_graph import TABLE_FLAGS, GraphName, given_graph, own_tables, with_flags
 from nlgnn.commands.terminal import AllowUnverified, console, errors, write_report
 from nlgnn.errors import NlgnnError
 
 
-def diagnose(
-    graph: Annotated[str, typer.Argument(help="A named graph: see `nlgnn datasets`.")],
+def diagnose_graph(
+    graph: GraphName = None,
     splits: Annotated[
         str | None,
         typer.Option(
@@ -36,13 +37,13 @@ def diagnose(
         ),
     ] = None,
     allow_unverified: AllowUnverified = False,
+    **tables: Any,
 ) -> None:
     """Find out whether neighbours help, before choosing a model.
 
     Describes the graph, trains MLP, GCN and a small GAT on five to ten splits, and says which category the graph is of
     and what to run next.
     """
-    from nlgnn.datasets import load_graph
     from nlgnn.experiments import diagnose as experiment
     from nlgnn.experiments.section import Section
     from nlgnn.render import sections_page
@@ -57,15 +58,19 @@ def diagnose(
             console.print(sections_page(sections, console.width))
             console.print()
 
-    loaded = load_graph(graph, allow_unverified=allow_unverified)
+    wanted = given_graph("diagnose", graph, own_tables(tables), allow_unverified)
+    flags = [] if wanted.tables is None else wanted.tables.flags
+    loaded = wanted.load()
     try:
-        diagnosis = experiment.diagnose(loaded, splits, controls=controls, show=show)
+        diagnosis = experiment.diagnose(loaded, splits, controls=controls, show=show, flags=flags)
     except KeyboardInterrupt:
         errors.print("\ninterrupted. Nothing of a diagnosis is kept: the same command begins anew.")
         raise
     text = json.dumps(diagnosis.to_dict(), indent=2, ensure_ascii=False) + "\n"
     if as_json:
         sys.stdout.write(text)
+    else:
+        console.print(f"Next: {diagnosis.next_step}", soft_wrap=True, markup=False)  # in one line, to be copied
 
     def write(path: Path) -> None:
         write_whole(path.with_name("diagnosis.json"), partial(Path.write_text, data=text, encoding="utf-8"))
@@ -73,6 +78,9 @@ def diagnose(
 
     folder = out or Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{loaded.name}-diagnosis"
     write_report(folder / "report.html", write, errors if as_json else console)
+
+
+diagnose = with_flags(diagnose_graph, TABLE_FLAGS)
 
 
 def check_new_folder(path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nlgnn.commands.terminal import console, errors
-from nlgnn.errors import NlgnnError, OptionError
+from nlgnn.errors import OptionError
 
 if TYPE_CHECKING:
     from nlgnn.training.onnx import Exported
@@ -30,6 +30,7 @@ def export(
     graph of the training, beside the model itself.
     """
     from nlgnn.training.onnx import check_packages, export_onnx
+    from nlgnn.training.run import check_target
     from nlgnn.training.train import read_trained
 
     if mean and run is not None:
@@ -44,17 +45,6 @@ def export(
     which = f"{trained.plan.model} trained on {graph.name}, {runs} {', '.join(map(str, exported.runs))}"
     console.print(f"{', '.join(exported.inputs)} -> {exported.output}: {which}", soft_wrap=True, markup=False)
     console.print(check_words(exported, graph.name, graph.num_nodes), soft_wrap=True, markup=False)
-
-
-def check_target(path: Path) -> None:
-    """Raise where no file can be put: what is there already is replaced, but not where it is a folder or a device."""
-    try:
-        if path.is_file() or (path.absolute().parent.is_dir() and not path.exists()):
-            return
-        why = "it is no ordinary file" if path.exists() else f"there is no folder {path.parent}"
-    except OSError as error:  # such as a name that is too long
-        why = str(error.strerror)
-    raise NlgnnError(f"{path} cannot be written: {why}.", "Name a file in a folder that exists.")
 
 
 def check_words(exported: Exported, graph: str, num_nodes: int) -> str:

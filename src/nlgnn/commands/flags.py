@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
-from nlgnn.datasets.own import OwnTables
+from nlgnn.commands.own_graph import TABLE_FLAGS, with_flags
 from nlgnn.errors import NlgnnError, OptionError, nearest
 from nlgnn.training.options import all_model_options
 from nlgnn.training.recipe import Recipe
@@ -20,7 +19,6 @@ from nlgnn.training.systems import PRESETS
 EXAMPLES = {str: 'a text in quotes, such as "texas"', int: "a whole number, such as 10", bool: "true or false"}
 
 
-GraphName = Annotated[str | None, typer.Argument(help="A named graph: see `nlgnn datasets`.", show_default=False)]
 SplitsName = Annotated[
     str | None, typer.Option(help="random-60, random-10, or a protocol of the graph.", show_default="the graph's own")
 ]
@@ -36,85 +34,29 @@ ConfigFile = Annotated[
 ]
 
 
-NodesFile = Annotated[
-    Path | None,
-    typer.Option(help="Your own graph: a table with a row a node (CSV, TSV, Parquet, JSON lines).", show_default=False),
-]
-EdgesFile = Annotated[Path | None, typer.Option(help="A table with a row an edge.", show_default=False)]
-LabelColumn = Annotated[str | None, typer.Option(help="The column of labels; blank means unknown.", show_default=False)]
-IdColumn = Annotated[
-    str | None, typer.Option(help="The column by which edges name nodes.", show_default="found by name or position")
-]
-SourceColumn = Annotated[
-    str | None, typer.Option(help="Where an edge comes from.", show_default="found by name or position")
-]
-TargetColumn = Annotated[str | None, typer.Option(help="Where it goes to.", show_default="found by name or position")]
-SplitColumn = Annotated[
-    str | None, typer.Option(help="A column of train, val and test.", show_default="found by name, else random splits")
-]
-DirectedEdges = Annotated[bool | None, typer.Option("--directed-edges", help="The direction of edges means something.")]
-UnknownNodesRule = Annotated[
-    str | None,
-    typer.Option(help="Edges to nodes that are no rows: error, drop them, or add the nodes.", show_default="error"),
-]
-# The same as keys of a TOML file.
-TABLE_KEYS = {
-    **dict.fromkeys(("nodes", "edges", "label", "id_column", "source_column", "target_column", "split_column"), str),
-    "directed_edges": bool,
-    "unknown_nodes": str,
-}
-
-
-def own_tables(settings: dict[str, Any]) -> OwnTables | None:
-    """The user's own graph, where its files are among the settings, which they are taken out of."""
-    given = {name: settings.pop(name, None) for name in TABLE_KEYS}
-    nodes, edges = given.pop("nodes"), given.pop("edges")
-    roles = {name.removesuffix("_column"): value for name, value in given.items() if value is not None}
-    if nodes is None and edges is None:
-        if roles:
-            raise OptionError("something is said of tables, but none is given.", "Give --nodes, --edges or both.")
-        return None
-    if "directed_edges" in roles:
-        roles["directed"] = roles.pop("directed_edges")
-    return OwnTables.at(nodes, edges, **roles)
-
-
 def with_option_flags(function: Callable[..., None], lists: bool = False) -> Callable[..., None]:
-    """`function` with a flag for every option in place of its `**options`.
+    """`function` with a flag for every option, and those of the user's own tables, in place of its `**options`.
 
     Args:
         lists: whether flags take text, to be split at commas and checked later, instead of one value.
     """
-    parameters = dict(inspect.signature(function, eval_str=True).parameters)
-    del parameters["options"]
-    flags = {
-        name: (field.annotation, field.default, field.description or "", "Training")
-        for name, field in Recipe.model_fields.items()
+    declared = {
+        name: (field.annotation, field.default, field.description or "") for name, field in Recipe.model_fields.items()
     }
-    flags |= {name: (option.type, option.default, option.help, "Model") for name, option in all_model_options().items()}
-    for name, (annotation, default, words, panel) in flags.items():
+    declared |= {name: (option.type, option.default, option.help) for name, option in all_model_options().items()}
+    flags = {}
+    for name, (annotation, default, words) in declared.items():
         shown = False if default is None else str(default)
-        option = typer.Option(help=words, show_default=shown, rich_help_panel=panel)
-        parsed = str | None if lists else _flag_type(annotation)
-        parameters[name] = inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[parsed, option]
-        )
-
-    def command(**given: Any) -> None:
-        function(**given)
-
-    command.__doc__ = function.__doc__
-    command.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
-    command.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
-    return command
+        flags[name] = (str if lists else _flag_type(annotation), typer.Option(help=words, show_default=shown))
+    return with_flags(function, TABLE_FLAGS, flags)
 
 
 def _flag_type(annotation: Any) -> Any:
-    """What a flag parses: one plain type or choice, or None when it is not given. Mixtures are checked later."""
+    """What a flag parses: one plain type or choice. Mixtures are checked later."""
     members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     members = tuple(member for member in members if member is not NoneType)
     simple = len(members) == 1 and (members[0] in (int, float, bool, str) or get_origin(members[0]) is Literal)
-    return (members[0] if simple else str) | None
+    return members[0] if simple else str
 
 
 def read_config(path: Path | None, plan_keys: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from nlgnn.commands.terminal import console, errors
+from nlgnn.commands.own_graph import tell_findings
+from nlgnn.commands.terminal import console
 from nlgnn.errors import DataError, OptionError
 
 
@@ -26,7 +27,8 @@ def predict(
     """Write what the runs of a training say together of every unlabelled node, or of new ones.
 
     Probabilities are calibrated: a temperature a run, found on its validation nodes. With new nodes, the sorted
-    sequence holds old and new ones, so that predictions of old nodes may change a little too.
+    sequence holds old and new ones, so that predictions of old nodes may change a little too. Ids and labels stand
+    under the names that the table of training has for them.
     """
     import numpy as np
 
@@ -42,8 +44,7 @@ def predict(
     written, chosen = graph, np.arange(graph.num_nodes) if every else np.flatnonzero(~graph.labelled)
     if with_new:
         found, chosen = new_graph(trained, graph, nodes, edges)
-        for note in (*found.notes, *(f"warning: {warning}" for warning in found.warnings)):
-            errors.print(note, soft_wrap=True, markup=False)
+        tell_findings(found)
         written = found.graph
         if len(chosen) == 0:
             raise DataError("there are no new nodes in these files.", "Give rows with ids that training has not seen.")
@@ -55,7 +56,9 @@ def predict(
     heats = heats_of(trained, graph, probabilities)
     if with_new:
         probabilities = probabilities_of(trained, written)
-    write_table(out, prediction_columns(written, together(probabilities, heats), chosen))
+    tables = trained.plan.tables
+    own_names = () if tables is None else (tables.id_column, tables.label)
+    write_table(out, prediction_columns(written, together(probabilities, heats), chosen, *own_names))
     count, runs = len(chosen), len(heats)
     words = f"{count:,} node{'s' * (count != 1)}, mean of {runs} run{'s' * (runs != 1)} of {trained.plan.model}"
     console.print(f"{words}, calibrated: {out}", soft_wrap=True, markup=False)

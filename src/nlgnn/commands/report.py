@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nlgnn.commands.terminal import console, write_report
-from nlgnn.errors import NlgnnError, OptionError
+from nlgnn.errors import OptionError
 
 if TYPE_CHECKING:
     from nlgnn.graph.graph import Graph
@@ -30,11 +30,12 @@ def report(
     """Make the page of a run folder anew, beside the controls that stand next to it; or compare several."""
     from nlgnn.report.comparison_page import read_companions, write_comparison
     from nlgnn.report.run_page import write_run_page
+    from nlgnn.training.run import check_target
     from nlgnn.training.train import read_trained
 
     path = out or (folders[0] if len(folders) == 1 else folders[0].parent) / "report.html"
-    if out is not None and not out.parent.is_dir():
-        raise NlgnnError(f"{out} cannot be written: there is no folder {out.parent}.", "Make it, or name another.")
+    if out is not None:
+        check_target(out)
     if len(folders) > 1 and run is not None:
         raise OptionError("--run is of one folder, and several are given.", "Leave it out to compare them.")
     if len(folders) == 1:

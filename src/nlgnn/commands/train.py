@@ -2,48 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
 from nlgnn.commands.auto import AUTO, beside, diagnosed_model, settle
-from nlgnn.commands.flags import (
-    TABLE_KEYS,
-    ConfigFile,
-    DirectedEdges,
-    EdgesFile,
-    GraphName,
-    IdColumn,
-    LabelColumn,
-    NodesFile,
-    PresetName,
-    SourceColumn,
-    SplitColumn,
-    SplitsName,
-    TargetColumn,
-    UnknownNodesRule,
-    own_tables,
-    read_config,
-    with_option_flags,
-)
+from nlgnn.commands.flags import ConfigFile, PresetName, SplitsName, read_config, with_option_flags
+from nlgnn.commands.own_graph import TABLE_KEYS, GraphName, given_graph, own_tables
 from nlgnn.commands.report import tell_report
 from nlgnn.commands.terminal import AllowUnverified, console, errors
-from nlgnn.datasets import describe, load_graph
-from nlgnn.datasets.own import OwnTables
+from nlgnn.datasets import describe
 from nlgnn.errors import OptionError
 from nlgnn.experiments.compare import Variant, with_references
 from nlgnn.graph.graph import Graph
 from nlgnn.render import result_table
 from nlgnn.training.fit import EveryRunFailedError
 from nlgnn.training.run import RunFolder
-from nlgnn.training.systems import configure, default_protocol, get_system, resolve
+from nlgnn.training.systems import configure, get_system, resolve
 from nlgnn.training.tracking import Tracking, check_trackers
 from nlgnn.training.train import Plan, Trained, graph_of, read_plan, resume, train
 
@@ -63,9 +44,6 @@ PLAN_KEYS = {
 
 def train_graph(
     graph: GraphName = None,
-    nodes: NodesFile = None,
-    edges: EdgesFile = None,
-    label: LabelColumn = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -87,12 +65,6 @@ def train_graph(
     resume: Annotated[
         Path | None, typer.Option(help="Go on with an interrupted run folder.", show_default=False)
     ] = None,
-    id_column: IdColumn = None,
-    source_column: SourceColumn = None,
-    target_column: TargetColumn = None,
-    split_column: SplitColumn = None,
-    directed_edges: DirectedEdges = None,
-    unknown_nodes: UnknownNodesRule = None,
     config: ConfigFile = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write TensorBoard files into the run folder.")
@@ -111,32 +83,22 @@ def train_graph(
     check_trackers(tensorboard, mlflow)
     track = partial(Tracking, tensorboard=tensorboard, mlflow=mlflow)
     options = {name: value for name, value in options.items() if value is not None}
-    of_tables: dict[str, Any] = {
-        "nodes": nodes,
-        "edges": edges,
-        "label": label,
-        "id_column": id_column,
-        "split_column": split_column,
-    }
-    of_tables |= {"source_column": source_column, "target_column": target_column}
-    of_tables |= {"directed_edges": directed_edges, "unknown_nodes": unknown_nodes}
     if resume is not None:
-        fixed = {"splits": splits, "runs": runs, "preset": preset, "out": out, "config": config} | of_tables | options
+        fixed = {"splits": splits, "runs": runs, "preset": preset, "out": out, "config": config} | options
         changed = [name for name, value in fixed.items() if value is not None]
         _resume(resume, graph, model, changed, bool(controls), track)
         return
     plan_given: dict[str, Any] = {"graph": graph, "model": model, "splits": splits, "runs": runs, "preset": preset}
-    plan_given |= {"controls": controls, "out": out, **of_tables}
+    plan_given |= {"controls": controls, "out": out}
     given = (
         read_config(config, PLAN_KEYS)
         | {name: value for name, value in plan_given.items() if value is not None}
         | options
     )
     settings = {name: given.pop(name, None) for name in PLAN_KEYS}
-    tables = own_tables(settings)
-    wanted = _graph_to_train(settings["graph"], tables, allow_unverified)
+    wanted = given_graph("train", settings["graph"], own_tables(settings), allow_unverified)
     name, load, protocol = wanted.name, wanted.load, settings["splits"] or wanted.protocol
-    automatic, words = (settings["model"] or ("nlgcn" if tables is None else AUTO)).lower() == AUTO, ""
+    automatic, words = (settings["model"] or ("nlgcn" if wanted.tables is None else AUTO)).lower() == AUTO, ""
     if automatic:
         verdict = diagnosed_model(name, load, protocol, settings["preset"], given, settings["out"])
         settings["model"], words = verdict.non_local, f"{verdict.title}. {verdict.words}"
@@ -150,8 +112,8 @@ def train_graph(
     for path in [*paths, *([beside(paths[0], variants[0])] if automatic else [])]:
         RunFolder.refuse_existing(path)  # all of them, before the first is trained into
     loaded = load()
-    plan = Plan(name, "", protocol, settings["runs"], settings["preset"], verdict=words, tables=tables)
-    plan = replace(plan, encoder=wanted.encoder)
+    plan = Plan(name, "", protocol, settings["runs"], settings["preset"], verdict=words)
+    plan = replace(plan, tables=wanted.tables, encoder=wanted.encoder, notes=wanted.notes)
     plans = [replace(plan, model=variant.system, options=variant.options) for variant in variants]
     plans[0] = replace(plans[0], automatic=automatic)
     for plan in plans:  # once more, now that the classes are known
@@ -159,42 +121,6 @@ def train_graph(
     _train_all(plans, paths, loaded, automatic, track)
     if len(plans) == 1 and len(with_references(plans[0].model, given)) > 1:
         console.print("Does the order matter? --controls trains the local part, kernel 1 and a random order beside it.")
-
-
-class _GraphToTrain(NamedTuple):
-    """Its name, the protocol that goes with it, what loads it, and what made the features of a user's own."""
-
-    name: str
-    protocol: str
-    load: Callable[[], Graph]
-    encoder: dict[str, Any] | None = None
-
-
-def _graph_to_train(graph: str | None, tables: OwnTables | None, allow_unverified: bool) -> _GraphToTrain:
-    """A user's own is read at once, and what was found is said."""
-    if tables is not None:
-        if graph is not None:
-            raise OptionError(f"{graph!r} is named, and tables are given.", "Leave one of them out.")
-        found = tables.read()
-        for note in found.notes:
-            errors.print(note, soft_wrap=True, markup=False)
-        for warning in found.warnings:
-            errors.print(f"warning: {warning}", soft_wrap=True, markup=False)
-        if found.graph.num_classes == 0:
-            raise OptionError(
-                "no column of labels is named.", "Name it: --label COLUMN. Blank cells are unknown labels."
-            )
-        encoder = None if found.encoder is None else json.loads(found.encoder.to_json())
-        return _GraphToTrain(tables.name, default_protocol(found.graph), lambda: found.graph, encoder)
-    if graph is None:
-        raise OptionError(
-            "no graph is named.",
-            "Name one: nlgnn train texas --model nlmlp. `nlgnn datasets` lists them. For your own give --nodes, "
-            "--edges and --label.",
-        )
-    dataset = describe(graph)
-    load = partial(load_graph, dataset.name, allow_unverified=allow_unverified)
-    return _GraphToTrain(dataset.name, dataset.default_protocol, load)
 
 
 def _resume(path: Path, graph: str | None, model: str | None, changed: list[str], controls: bool, track: Track) -> None:
@@ -215,7 +141,7 @@ def _resume(path: Path, graph: str | None, model: str | None, changed: list[str]
     automatic = (first.automatic or asked_auto) and len(variants) > 1  # else the gate has taken a local model
     variants = variants if controls else variants[: 2 if automatic else 1]
     plans = [replace(first, model=one.system, options=one.options, automatic=False) for one in variants]
-    loaded = graph_of(first)
+    loaded = graph_of(first, path)
     _train_all(plans, _folders(path, variants), loaded, automatic, track)
 
 
@@ -227,7 +153,7 @@ def _train_all(plans: list[Plan], paths: list[Path], graph: Graph, automatic: bo
     """
     variants = [Variant(plan.model, plan.options) for plan in plans]
     trained: dict[str, Trained] = {}
-    told: list[str] = []
+    tracking: dict[str, Tracking] = {}
     for number, (plan, path) in enumerate(zip(plans, paths, strict=True)):
         label = variants[number].label
         if errors.is_terminal:
@@ -249,12 +175,12 @@ def _train_all(plans: list[Plan], paths: list[Path], graph: Graph, automatic: bo
                 raise
             errors.print(f"{label}: {error.what}", soft_wrap=True, markup=False)
         else:
-            trained[label] = result
-            told += tracked.end(result)
+            trained[label], tracking[label] = result, tracked
     words = settle(paths[0], variants, trained) if automatic else ""
     _show(list(trained.items()))
-    for line in told:
-        console.print(line, soft_wrap=True, markup=False)
+    for label, result in trained.items():  # by now each is in the folder that it stays in
+        for line in tracking[label].end(result):
+            console.print(line, soft_wrap=True, markup=False)
     if automatic:
         console.print(words, soft_wrap=True)
     main = next(label for label, one in trained.items() if one.folder.path == paths[0])

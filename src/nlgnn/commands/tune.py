@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict
-from functools import partial
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from nlgnn.commands.auto import AUTO, diagnosed_model
-from nlgnn.commands.flags import ConfigFile, GraphName, PresetName, SplitsName, read_config, with_option_flags
+from nlgnn.commands.flags import ConfigFile, PresetName, SplitsName, read_config, with_option_flags
+from nlgnn.commands.own_graph import TABLE_KEYS, GraphName, given_graph, own_tables
 from nlgnn.commands.terminal import AllowUnverified, console, errors, write_report
-from nlgnn.datasets import describe, load_graph
-from nlgnn.errors import OptionError
 from nlgnn.experiments.auto import Gate, check_options, gate_tuned
 from nlgnn.experiments.tuning import tuned_sections
 from nlgnn.render import sections_page
@@ -28,6 +26,7 @@ from nlgnn.training.tuned import Tuned
 # What a TOML file may set beside the options of models and recipes.
 PLAN_KEYS = {
     "graph": str,
+    **TABLE_KEYS,
     "model": str,
     "splits": str,
     "preset": str,
@@ -47,7 +46,8 @@ def tune_graph(
     model: Annotated[
         str | None,
         typer.Option(
-            help="See `nlgnn models`; auto: the non-local one of the diagnosis, then its gate.", show_default="nlgcn"
+            help="See `nlgnn models`; auto: the non-local one of the diagnosis, then its gate.",
+            show_default="nlgcn, for your own graph auto",
         ),
     ] = None,
     settings: Annotated[
@@ -93,26 +93,22 @@ def tune_graph(
     flags = {name: value for name, value in (plan_given | options).items() if value is not None}
     given = read_config(config, PLAN_KEYS) | flags
     plan = {name: given.pop(name) for name in PLAN_KEYS if name in given}
-    if "graph" not in plan:
-        raise OptionError(
-            "no graph is named.", "Name one: nlgnn tune texas --model nlmlp. `nlgnn datasets` lists them."
-        )
-    dataset, name = describe(plan.pop("graph")), plan.pop("model", "nlgcn")
     plan["settings"] = _number_or_all(plan.get("settings", 24))
     check_numbers(plan["settings"], plan.get("search_splits", 1), plan.get("search_epochs", 1))
-    plan["splits"] = plan.get("splits", dataset.default_protocol)
+    wanted = given_graph("tune", plan.pop("graph", None), own_tables(plan), allow_unverified)
+    name = plan.pop("model", "nlgcn" if wanted.tables is None else AUTO)
+    plan["splits"] = plan.get("splits", wanted.protocol)
     automatic, words = name.lower() == AUTO, ""
     if automatic:
-        check_options(dataset.name, plan.get("preset"), given, check_space)
-        load = partial(load_graph, dataset.name, allow_unverified=allow_unverified)
-        verdict = diagnosed_model(dataset.name, load, plan["splits"], plan.get("preset"), {}, None, errors)
+        check_options(wanted.name, plan.get("preset"), given, check_space)
+        verdict = diagnosed_model(wanted.name, wanted.load, plan["splits"], plan.get("preset"), {}, None, errors)
         name, words = verdict.non_local, f"Diagnosis: {verdict.title}. {verdict.words} "
-    check_space(name, dataset.name, plan.get("preset"), given)  # before anything is downloaded
-    loaded = load_graph(dataset.name, allow_unverified=allow_unverified)
+    check_space(name, wanted.name, plan.get("preset"), given)  # before anything is downloaded
+    loaded = wanted.load()
     if errors.is_terminal:
-        errors.print(f"searching over {name} on {dataset.name}, protocol {plan['splits']}", markup=False)
+        errors.print(f"searching over {name} on {wanted.name}, protocol {plan['splits']}", markup=False)
     try:
-        tuned = tune(loaded, name, **plan, **given)
+        tuned = replace(tune(loaded, name, **plan, **given), tables=wanted.tables)
         decided, command = gate_tuned(loaded, tuned) if automatic else (None, tuned.command)
     except KeyboardInterrupt:
         errors.print("\ninterrupted. The same command goes on from here.")

@@ -78,7 +78,7 @@ def gate_tuned(graph: Graph, tuned: Tuned, progress: bool = True) -> tuple[Gate,
     decided = Gate(tuned.model, system, tuned.best.mean, mean, tuned.recipe.metric)
     if decided.taken == tuned.model:
         return decided, tuned.command
-    return decided, training_command(graph.name, system, tuned.protocol, tuned.preset, options)
+    return decided, training_command(graph.name, system, tuned.protocol, tuned.preset, options, tables=tuned.tables)
 
 
 def check_options(

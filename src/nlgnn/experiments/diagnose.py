@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -43,7 +43,7 @@ class Diagnosis:
 
     def verdict_section(self) -> Section:
         """Words alone."""
-        text = f"{self.verdict.words}\n\n{self.verdict.confidence}\n\nNext: {self.next_step}"
+        text = f"{self.verdict.words}\n\n{self.verdict.confidence}"
         caption = (
             "Validation figures decide, and the labels of training and validation nodes: no label of a split's own "
             "test nodes enters its figure, but splits overlap."
@@ -89,6 +89,7 @@ def diagnose(
     controls: bool = False,
     progress: bool = True,
     show: Show = lambda sections: None,
+    flags: Sequence[str] = (),
 ) -> Diagnosis:
     """Find out whether neighbours help, before a model is chosen.
 
@@ -98,6 +99,7 @@ def diagnose(
         controls: whether the non-local model that goes with the verdict is trained beside its controls too.
         progress: whether a bar is drawn, on terminals, while training takes longer than two seconds.
         show: is given each part of what there is to see as soon as it is known.
+        flags: what gives the graph to a command, if it is not one of the catalogue.
     """
     from nlgnn.datasets.catalog import CATALOG
 
@@ -112,7 +114,8 @@ def diagnose(
     show(evidence.sections())
     verdict = judge(evidence.adjusted_homophily, evidence.means, evidence.difference, portrait.edges > 0)
     usual = protocol == default_protocol(graph)
-    following = next_step(verdict, graph.name, None if usual else protocol, named=graph.name in CATALOG)
+    given = [graph.name] if graph.name in CATALOG else flags
+    following = next_step(verdict, given, None if usual else protocol)
     diagnosis = Diagnosis(portrait, evidence, verdict, following)
     show([diagnosis.verdict_section()])
     if controls:

@@ -34,12 +34,16 @@ MEASURES = {
 
 @dataclass(frozen=True, eq=False)
 class Portrait:
-    """`homophily` and `chance` by the name of the measure; `compatibility` by class, rows sum to 1."""
+    """`homophily` and `chance` by the name of the measure; `compatibility` by class, rows sum to 1.
+
+    `weights`: the smallest and the largest of an edge; None where edges have none.
+    """
 
     name: str
     nodes: int
     edges: int
     one_way_edges: int | None
+    weights: tuple[float, float] | None
     features: int
     class_names: tuple[str, ...]
     labelled: int
@@ -61,9 +65,10 @@ class Portrait:
             {"of class": own, **{other: f"{share:.2f}" for other, share in zip(self.class_names, shares, strict=True)}}
             for own, shares in zip(self.class_names, self.compatibility.tolist(), strict=True)
         ]
+        ignored = "direction" if self.weights is None else "direction and, in all measures of agreement, weights"
         warnings = [{"worth knowing": sentence} for sentence in self.audit.warnings()]
         sections = [
-            Section(f"Graph {self.name}", self._statistics(), "Edges are distinct, without loops; direction ignored."),
+            Section(f"Graph {self.name}", self._statistics(), f"Edges are distinct, without loops; {ignored} ignored."),
             Section("", warnings, f"Splits looked at: {self.audit.num_splits} of protocol {self.protocol}."),
             Section(
                 "Do neighbours agree?",
@@ -96,6 +101,7 @@ class Portrait:
             "with a label": f"{self.labelled:,}",
             "edges": f"{self.edges:,}",
             "direction": direction,
+            **({} if self.weights is None else {"weights of edges": "{:.4g} to {:.4g}".format(*self.weights)}),
             "neighbours a node": f"{2 * self.edges / self.nodes:.1f}",
             "features": f"{self.features:,}",
             "classes": str(len(self.class_names)),
@@ -115,6 +121,13 @@ def _rows(what: str, groups: Sequence[Agreement]) -> Rows:
     ]
 
 
+def _weight_range(graph: Graph) -> tuple[float, float] | None:
+    weights = graph.undirected_weights.data
+    if graph.edge_weight is None or not len(weights):
+        return None
+    return float(weights.min()), float(weights.max())
+
+
 def portray(graph: Graph, splits: Sequence[Split]) -> Portrait:
     one_way = 2 * graph.num_edges - int(graph.directed_adjacency.nnz) if graph.directed else None
     return Portrait(
@@ -122,6 +135,7 @@ def portray(graph: Graph, splits: Sequence[Split]) -> Portrait:
         nodes=graph.num_nodes,
         edges=graph.num_edges,
         one_way_edges=one_way,
+        weights=_weight_range(graph),
         features=graph.num_features,
         class_names=graph.class_names,
         labelled=int(graph.labelled.sum()),

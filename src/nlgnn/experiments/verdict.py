@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from nlgnn.experiments.interval import Interval
@@ -89,12 +89,15 @@ def _confidence(gnn: str, difference: Interval | None) -> str:
     )
 
 
-def next_step(verdict: Verdict, graph: str, splits: str | None, named: bool) -> str:
-    """What to run next: a command for a named graph, else a line of Python. `splits` is None for the usual ones."""
+def next_step(verdict: Verdict, graph: Sequence[str], splits: str | None) -> str:
+    """What to run next: a command, where the graph has words on the command line, else a line of Python.
+
+    `splits` is None for the usual ones.
+    """
     controls = verdict.category in ("first", "second")
     model = verdict.non_local if controls else verdict.local
-    if not named:
+    if not graph:
         return f'nlgnn.fit("{model}", graph' + (f', "{splits}")' if splits else ")")
     model = "auto" if verdict.category == "undecided" else model
-    command = f"nlgnn train {shlex.quote(graph)} --model {model}"
+    command = f"nlgnn train {shlex.join(graph)} --model {model}"
     return command + (f" --splits {splits}" if splits else "") + " --controls" * controls

@@ -142,6 +142,7 @@ def groups_figure(what: str, groups: Sequence[Accuracy]) -> Figure:
     rows = [
         {
             "group": one.group,
+            "bar": f"{one.group} ({one.nodes:,})",
             "accuracy": one.accuracy,
             "low": one.accuracy - (one.std or 0.0),
             "high": one.accuracy + (one.std or 0.0),
@@ -151,7 +152,8 @@ def groups_figure(what: str, groups: Sequence[Accuracy]) -> Figure:
         for one in groups
     ]
     caption = (
-        "Test accuracy, mean over runs; bars are one sample standard deviation. Nodes may be tested in several runs."
+        "Test accuracy, mean over runs; lines are one sample standard deviation. In brackets: nodes, which may be "
+        "tested in several runs."
     )
     return Figure(f"Accuracy by {what}", groups_chart(len(rows)), {"rows": columns_of(rows)}, caption, half=True)
 
@@ -160,7 +162,7 @@ def groups_chart(rows: int) -> Any:
     import altair
 
     base = altair.Chart(altair.NamedData("rows"))
-    y = altair.Y("group:N", sort=None, title=None)
+    y = altair.Y("bar:N", sort=None, title=None)
     tooltip = [
         altair.Tooltip("group:N"),
         altair.Tooltip("accuracy:Q", format=".1f"),

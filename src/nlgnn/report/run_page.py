@@ -16,11 +16,13 @@ from nlgnn.analysis.projection import project
 from nlgnn.analysis.quality import held_back, majority_accuracy
 from nlgnn.errors import OptionError
 from nlgnn.experiments.compare import selection_words
+from nlgnn.experiments.own_columns import table_sections, warnings_of
 from nlgnn.experiments.portrait import portray
 from nlgnn.experiments.section import Section
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.homophily import chance_homophily, node_homophily, reconnected_homophily
 from nlgnn.graph.splits import Split, make_splits
+from nlgnn.nn.inputs import ignores_weights
 from nlgnn.report.answer import MAJORITY, Answer, figures_of
 from nlgnn.report.columns import columns_of
 from nlgnn.report.curves import curve_figures
@@ -29,6 +31,7 @@ from nlgnn.report.page import Command, Figure, Part, write_page
 from nlgnn.report.palette import PALETTE
 from nlgnn.report.quality_figures import MOST_CLASSES, compatibility_figure, projection_figure, quality_figures
 from nlgnn.training.calibration import calibrated
+from nlgnn.training.execution import model_like
 from nlgnn.training.fit import predict
 from nlgnn.training.prediction import temperatures
 from nlgnn.training.run import Run
@@ -62,8 +65,9 @@ def run_parts(
     sure = np.stack([calibrated(one, heat) for one, heat in zip(probabilities, heats, strict=True)])
     answer = make_answer(trained, graph, splits, others)
     portrait = portray(graph, splits)
+    headline = answer.headline(verdict_words(trained))
     parts: list[Part | None] = [
-        answer.headline(verdict_words(trained)),
+        headline._replace(sentences=[*headline.sentences, *warnings_of(trained.plan)]),
         answer.figure(),
         answer.section(),
         *missing_controls(trained, others),
@@ -77,7 +81,8 @@ def run_parts(
             else [compatibility_figure(graph.class_names, portrait.compatibility)]
         ),
         *portrait.sections(matrix=False),
-        *what_was_run(trained),
+        *table_sections(trained, graph, splits),
+        *what_was_run(trained, graph),
     ]
     return [part for part in parts if part is not None]
 
@@ -110,8 +115,8 @@ def make_answer(
 def verdict_words(trained: Trained) -> str:
     if trained.plan.verdict:
         return f"Diagnosis: {trained.plan.verdict}"
-    how = "--model auto" if trained.plan.tables else f"nlgnn diagnose {trained.plan.graph}"
-    return f"Not diagnosed. {how} says whether neighbours help on this graph."
+    graph = [trained.plan.graph] if trained.plan.tables is None else trained.plan.tables.flags
+    return f"Not diagnosed. nlgnn diagnose {shlex.join(graph)} says whether neighbours help on this graph."
 
 
 def missing_controls(trained: Trained, others: Mapping[str, Trained]) -> list[Part]:
@@ -182,12 +187,13 @@ def embedding_figure(trained: Trained, graph: Graph, run: Run, probabilities: ND
     return projection_figure(projection, graph, probabilities.argmax(1), run.index)
 
 
-def what_was_run(trained: Trained) -> list[Part]:
+def what_was_run(trained: Trained, graph: Graph) -> list[Part]:
     config, plan, good = trained.folder.config, trained.plan, trained.finished
     machine = config.get("machine", {})
     settings = {
         "graph": f"{plan.graph}, fingerprint {config['fingerprint']}",
         "model": plan.model,
+        **({"weights of edges": "not looked at"} if ignores_weights(model_like(trained.factory), graph) else {}),
         "preset": config["preset"],
         "protocol": f"{plan.protocol}, {len(trained.runs)} runs",
         "seeds": ", ".join(str(run.seed) for run in trained.runs),

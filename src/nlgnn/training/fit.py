@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import fmean
@@ -15,10 +16,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nlgnn.errors import DataError, NlgnnError, OptionError
+from nlgnn.errors import DataError, NlgnnError, NlgnnWarning, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
-from nlgnn.nn.inputs import prepare
+from nlgnn.nn.inputs import ignores_weights, prepare
 from nlgnn.training.execution import Interrupt, allocation, choose_device, limited_threads, model_like
 from nlgnn.training.jobs import Job, by_shape, models_at_once, training_nodes
 from nlgnn.training.loop import finish, train_replicas
@@ -123,6 +124,9 @@ def _fit(
         check_trial(factory, examples[-1], recipe)
         if folder:
             folder.claim(identity(graph, splits, recipe, factory, examples[-1]))
+    for name in sorted({type(model).__name__ for model in examples if ignores_weights(model, graph)}):
+        what = f"{name} does not look at the weights of edges: all edges of graph {graph.name!r} count alike."
+        warnings.warn(what, NlgnnWarning, stacklevel=3)
     runs = [
         [Run(index, recipe.seed + index, split.protocol, split.index) for index, split in enumerate(splits)]
         for _, recipe in settings
@@ -200,6 +204,7 @@ class _Training:
         replica = Replica.new(job.run, job.recipe, job.factory, (train, val, test))
         replica.setting = job.setting
         set_recompute(replica.model, self.recompute)
+        replica.begin(self.inputs, self.y)
         if saved := self.interrupted.pop(job.run.index, None):
             replica.restore(saved)
             if replica.epoch == job.recipe.pretrain_epochs:  # checkpoints are of the end of an epoch
@@ -247,9 +252,13 @@ def identity(
         keywords, sort_keys=True, default=lambda value: getattr(value, "__qualname__", repr(type(value)))
     )
     digest = hashlib.sha256(repr((graph.fingerprint, settings, type(model).__name__, arguments, shapes)).encode())
-    for split in splits:
-        digest.update(np.packbits([split.train, split.val, split.test]).tobytes())
+    digest.update(bits_of(splits))
     return digest.hexdigest()[:16]
+
+
+def bits_of(splits: Sequence[Split]) -> bytes:
+    """Which node is in which part."""
+    return b"".join(np.packbits([split.train, split.val, split.test]).tobytes() for split in splits)
 
 
 def predict(

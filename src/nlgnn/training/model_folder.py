@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -16,7 +14,8 @@ from torch import Tensor
 
 from nlgnn import __version__
 from nlgnn.errors import OptionError, RunFolderError
-from nlgnn.training.run import damaged, read_tensors, save_tensors
+from nlgnn.training.left_behind import half_written, remove_left_behind
+from nlgnn.training.run import damaged, read_tensors, save_tensors, sha256_of
 
 FORMAT_VERSION = 1
 
@@ -35,14 +34,15 @@ class ModelFolder:
             raise OptionError(
                 f"the model cannot be saved: {error}.", "Give parameters as plain numbers and text."
             ) from None
-        half_made = path.with_name(f".{path.name}.{os.getpid()}")
+        half_made = half_written(path)
         try:
+            remove_left_behind(path)
             half_made.mkdir(parents=True)
             files = {}
             for number, state in enumerate(states):
                 file = half_made / f"{number:02d}.safetensors"
                 save_tensors(state, file)
-                files[file.name] = _sha256(file)
+                files[file.name] = sha256_of(file)
             content = {"format_version": FORMAT_VERSION, "nlgnn": __version__, "files": files, **description}
             (half_made / "model.json").write_text(json.dumps(content, indent=2), encoding="utf-8")
             half_made.rename(path)
@@ -74,15 +74,7 @@ class ModelFolder:
             )
         states = []
         for name, checksum in files.items():
-            file = path / name
             if not re.fullmatch(r"\d+\.safetensors", name):  # nothing outside the folder is opened
                 raise damaged(path / "model.json", ValueError(f"{name!r} is no file of weights"))
-            if file.is_file() and _sha256(file) != checksum:
-                raise damaged(file, ValueError("its checksum is not the one in model.json"))
-            states.append(read_tensors(file))
+            states.append(read_tensors(path / name, str(checksum)))
         return content, states
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -41,6 +41,10 @@ WORDS = (
     "two rows; either direction or both, loops and repetitions change nothing. Nodes are classified together: "
     "other nodes in x change the order that all are sorted into."
 )
+WEIGHT_WORDS = (
+    " edge_weight: a number from 0 on for each edge; those of repetitions add up, and of the two directions of a pair "
+    "the larger one counts."
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,8 @@ def export_onnx(trained: Trained, graph: Graph, path: Path, run: int | None = No
     models = [_model(trained, one) for one in runs]
     portable = Portable(models, trained.recipe.features, mean)
     output = "probabilities" if mean else "logits"
-    inputs = ("x", "edge_index") if portable.needs_edges else ("x",)
+    weighted = portable.needs_edges and graph.edge_weight is not None
+    inputs = ("x", "edge_index", "edge_weight")[: 3 if weighted else 2 if portable.needs_edges else 1]
     facts = {
         "nlgnn": __version__,
         "model": trained.plan.model,
@@ -83,7 +88,7 @@ def export_onnx(trained: Trained, graph: Graph, path: Path, run: int | None = No
         "classes": json.dumps(graph.class_names, ensure_ascii=False),
         "runs": json.dumps([one.index for one in runs]),
         "features": trained.recipe.features,
-        "inputs": WORDS,
+        "inputs": WORDS + WEIGHT_WORDS * weighted,
     }
     content = _onnx(portable, graph.num_features, inputs, output, facts)
     part = _first_nodes(graph)
@@ -132,8 +137,9 @@ def _onnx(portable: Portable, num_features: int, inputs: Sequence[str], output: 
     import onnx
 
     # Any small graph will do, but for sizes of 0 and 1, which torch would take to be fixed.
-    example = (torch.rand(4, num_features), torch.tensor([[0, 1, 2], [1, 2, 3]]))[: len(inputs)]
-    sizes = ({0: torch.export.Dim("nodes")}, {1: torch.export.Dim("edges")})
+    example = (torch.rand(4, num_features), torch.tensor([[0, 1, 2], [1, 2, 3]]), torch.rand(3))[: len(inputs)]
+    edges = torch.export.Dim("edges")
+    sizes = ({0: torch.export.Dim("nodes")}, {1: edges}, {0: edges})
     with _quiet():
         program = torch.onnx.export(
             portable,
@@ -175,8 +181,16 @@ def _first_nodes(graph: Graph) -> Graph:
         x: Any = replace(graph.x, shape=(count, graph.num_features))
     else:
         x = graph.x[:count]
-    edges = graph.edge_index[:, (graph.edge_index < count).all(0)]
-    return Graph(x, edges, graph.y[:count], name=graph.name, class_names=graph.class_names)
+    kept = (graph.edge_index < count).all(0)
+    weight = None if graph.edge_weight is None else graph.edge_weight[kept]
+    return Graph(
+        x,
+        graph.edge_index[:, kept],
+        graph.y[:count],
+        name=graph.name,
+        class_names=graph.class_names,
+        edge_weight=weight,
+    )
 
 
 def _own_result(models: Sequence[nn.Module], prepared: tuple[Any, ...], mean: bool) -> NDArray[np.float32]:
@@ -192,10 +206,10 @@ def _beside_near_ties(models: Sequence[nn.Module], prepared: tuple[Any, ...]) ->
         if not isinstance(model, NonLocal):
             continue
         with torch.no_grad():
-            scores, order = model.aggregation.sort_order(model.local(*prepared))  # type: ignore[operator]
+            scores, order = model.sort_order(*prepared)
         ordered = scores[order].numpy()
         ties = np.flatnonzero(np.diff(ordered) <= NEAR_TIE * np.abs(ordered).max())
-        reach = sum(layer.kernel_size[0] // 2 for layer in model.aggregation.modules() if isinstance(layer, nn.Conv1d))
+        reach = sum(layer.kernel_size[0] // 2 for layer in model.modules() if isinstance(layer, nn.Conv1d))
         places = ties[:, None] + np.arange(-reach, reach + 2)
         beside[order.numpy()[places.clip(0, len(order) - 1)]] = True
     return beside
@@ -211,6 +225,6 @@ def _foreign_result(content: bytes, graph: Graph) -> NDArray[np.float32]:
         x = graph.x.toarray()
     else:
         x = np.concatenate([rows.copy() for _, rows in row_chunks(graph.x)])
-    given = {"x": x, "edge_index": graph.edge_index}
+    given = {"x": x, "edge_index": graph.edge_index, "edge_weight": graph.edge_weight}
     result: NDArray[np.float32] = session.run(None, {one.name: given[one.name] for one in session.get_inputs()})[0]
     return result

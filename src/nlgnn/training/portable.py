@@ -48,9 +48,9 @@ class Portable(nn.Module):
     def needs_edges(self) -> bool:
         return isinstance(_local(self.models[0]), GCN)
 
-    def forward(self, x: Tensor, edge_index: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, edge_index: Tensor | None = None, edge_weight: Tensor | None = None) -> Tensor:
         x = _scaled(x, self.features)
-        edges = None if edge_index is None else _normalised_edges(edge_index, x)
+        edges = None if edge_index is None else _normalised_edges(edge_index, edge_weight, x)
         logits = [_logits(model, x, edges) for model in self.models]
         return torch.stack([of_one.softmax(1) for of_one in logits]).mean(0) if self.mean else logits[0]
 
@@ -65,6 +65,11 @@ def check_portable(model: nn.Module) -> None:
             f"Of the models {EXPORTABLE}.",
         )
     if isinstance(model, NonLocal):
+        if model.metric is not None:
+            raise OptionError(
+                "a model that orders nodes by a learned metric cannot be exported.",
+                "Export a model that was trained with order='score'.",
+            )
         if not isinstance(model.aggregation, NonLocalAggregation):
             raise OptionError(
                 "aggregation='attention' cannot be exported: it is there to compare with, and takes n² steps.",
@@ -92,7 +97,7 @@ def _scaled(x: Tensor, features: FeatureScaling) -> Tensor:
     return (wide * (1 / torch.where(norms == 0, torch.ones_like(norms), norms))).float()
 
 
-def _normalised_edges(edge_index: Tensor, x: Tensor) -> Edges:
+def _normalised_edges(edge_index: Tensor, edge_weight: Tensor | None, x: Tensor) -> Edges:
     """Both directions of every edge and one loop a node, whatever was given of them."""
     num_nodes = x.shape[0]
     loops = torch.arange(num_nodes)
@@ -102,10 +107,26 @@ def _normalised_edges(edge_index: Tensor, x: Tensor) -> Edges:
     receivers, senders = receivers.index_select(0, order), senders.index_select(0, order)
     with_previous = torch.cat([entries.new_full((1,), -1), entries])
     is_first = (with_previous[1:] != with_previous[:-1]).float()
-    degrees = torch.zeros(num_nodes).index_put((receivers,), is_first, accumulate=True)
+    values = is_first
+    if edge_weight is not None:
+        edge_weight = edge_weight * (edge_index[0] != edge_index[1])
+        values = is_first * _merged_weights(edge_weight, torch.ones(num_nodes), order, is_first)
+    degrees = torch.zeros(num_nodes).index_put((receivers,), values, accumulate=True)
     roots = degrees.rsqrt()
-    weights = is_first * roots.index_select(0, receivers) * roots.index_select(0, senders)
+    weights = values * roots.index_select(0, receivers) * roots.index_select(0, senders)
     return Edges(receivers, senders, weights.unsqueeze(1))
+
+
+def _merged_weights(edge_weight: Tensor, of_loops: Tensor, order: Tensor, is_first: Tensor) -> Tensor:
+    """The weight of each sorted entry, as `Graph` has it: repetitions add up, of two directions the larger counts."""
+    nothing = torch.zeros_like(edge_weight)
+    as_given, turned = torch.cat([edge_weight, nothing, of_loops]), torch.cat([nothing, edge_weight, of_loops])
+    place = is_first.cumsum(0).long() - 1  # of all equal entries the same
+    sums = [
+        torch.zeros_like(is_first).index_put((place,), each.index_select(0, order), accumulate=True)
+        for each in (as_given, turned)
+    ]
+    return torch.maximum(*sums).index_select(0, place)
 
 
 def _logits(model: nn.Module, x: Tensor, edges: Edges | None) -> Tensor:
@@ -113,6 +134,7 @@ def _logits(model: nn.Module, x: Tensor, edges: Edges | None) -> Tensor:
     if not isinstance(model, NonLocal):
         return z
     mixed = _along_order(cast(NonLocalAggregation, model.aggregation), z)
+    assert model.head is not None  # as of all that pass `check_portable`
     logits: Tensor = z + model.head(mixed) if model.residual else model.head(torch.cat([z, mixed], dim=1))
     return logits
 
@@ -134,6 +156,7 @@ def _layer(layer: FeatureLinear, x: Tensor, edges: Edges | None) -> Tensor:
 
 
 def _along_order(aggregation: NonLocalAggregation, z: Tensor) -> Tensor:
+    assert aggregation.score is not None
     scores = aggregation.score(z).squeeze(1)
     order = scores.sort().indices  # becomes TopK: of equal scores the lower node number comes first, says ONNX
     rows: Tensor = aggregation.convs(aggregation.scaled(z, scores).index_select(0, order))

@@ -15,7 +15,7 @@ from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.training.calibration import calibrated, temperature
-from nlgnn.training.run import Run, write_whole
+from nlgnn.training.run import Run, check_target, write_whole
 
 ENDINGS = (".csv", ".parquet")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -38,17 +38,29 @@ def together(probabilities: NDArray[np.floating], heats: Sequence[float]) -> NDA
 
 
 def prediction_columns(
-    graph: Graph, probabilities: NDArray[np.floating], nodes: NDArray[np.int64]
+    graph: Graph,
+    probabilities: NDArray[np.floating],
+    nodes: NDArray[np.int64],
+    id_name: str | None = None,
+    label_name: str | None = None,
 ) -> dict[str, NDArray[Any] | list[str]]:
-    """A row for each of some nodes: its id, what it is taken for, how likely each class is, whether it had a label."""
+    """A row for each of some nodes: its id, what it is taken for, how likely each class is, whether it had a label.
+
+    The first two go by the names given, else, or where another column is called so, by id and label.
+    """
     chosen = probabilities[nodes]
     names = np.array(graph.class_names, dtype=object)
-    return {
-        "id": [graph.node_names[node] for node in nodes] if graph.node_names else nodes,
-        "label": names[chosen.argmax(1)].tolist(),
+    figures = {
         "confidence": chosen.max(1),
         "was labelled": graph.labelled[nodes],
         **{f"probability of {name}": chosen[:, label] for label, name in enumerate(graph.class_names)},
+    }
+    own = (id_name or "id", label_name or "label")
+    first, second = own if len({*own, *figures}) == len(figures) + 2 else ("id", "label")
+    return {
+        first: [graph.node_names[node] for node in nodes] if graph.node_names else nodes,
+        second: names[chosen.argmax(1)].tolist(),
+        **figures,
     }
 
 
@@ -56,8 +68,7 @@ def check_table_path(path: Path) -> None:
     """Raise what would make `write_table` fail, before the work that it is to hold."""
     if path.suffix not in ENDINGS:
         raise OptionError(f"{path} cannot be written: its ending is unknown.", f"End it in {' or '.join(ENDINGS)}.")
-    if not path.absolute().parent.is_dir():
-        raise NlgnnError(f"{path} cannot be written: there is no folder {path.parent}.", "Make it, or name another.")
+    check_target(path)
 
 
 def write_table(path: Path, columns: dict[str, NDArray[Any] | list[str]]) -> None:

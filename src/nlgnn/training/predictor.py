@@ -36,11 +36,13 @@ def new_graph(
     """The graph of a training with new nodes and edges, and which of its nodes are new."""
     refuse_known_nodes(trained)
     plan = trained.plan
-    if plan.tables is None or plan.encoder is None:
+    if plan.tables is None or plan.tables.graph_file is not None:
+        what = f"the named graph {plan.graph!r}" if plan.tables is None else f"one file, {plan.tables.graph_file}"
         raise OptionError(
-            f"{trained.folder.path} was trained on the named graph {plan.graph!r}: there are no tables to add to.",
-            "Train on your own tables: nlgnn train --nodes … --edges … --label …",
+            f"{trained.folder.path} was trained on {what}: there are no tables to add new nodes to.",
+            "Train on tables of your own: nlgnn train --nodes … --edges … --label …",
         )
+    assert plan.encoder is not None  # features of tables are always encoded
     encoder = FeatureEncoder.from_json(json.dumps(plan.encoder))
     found = plan.tables.read_with(nodes, edges, encoder, graph.class_names)
     old = set(graph.node_names or ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -17,7 +18,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from nlgnn.errors import RunFolderError
+from nlgnn.errors import NlgnnError, RunFolderError
+from nlgnn.training.left_behind import half_written, remove_left_behind
 
 FORMAT_VERSION = 1
 
@@ -70,37 +72,41 @@ class RunFolder:
     """`config.json`, `summary.json`, `curves.jsonl`, `models/00.safetensors …`; `checkpoint.safetensors` in between.
 
     Every file is written under another name and renamed, so that a killed process leaves the old state or the new one.
-    `summary.json` is written last: a run that is in it is whole.
+    `summary.json` is written last: a run that is in it is whole. It also has the checksums of the weights.
     """
 
-    parent_is_new = False  # whether the folder around it was made for it
+    new_parents: Sequence[Path] = ()  # folders around it that were made for it, the nearest first
 
     def __init__(self, path: Path, config: dict[str, Any]) -> None:
         self.path, self.config = path, config
         self._identity: str | None = None
         self._runs: dict[int, dict[str, Any]] = {}
+        self._checksums: dict[str, str] = {}
         with contextlib.suppress(FileNotFoundError):
             summary = json.loads((path / "summary.json").read_text())
-            self._runs = {run["index"]: Run(**run).summary() for run in summary["runs"]}
+            self._runs = {int(run["index"]): Run(**run).summary() for run in summary["runs"]}
             self._identity = summary.get("identity")
+            self._checksums = dict(summary.get("weights", {}))  # older folders have none
 
     @classmethod
     def create(cls, path: Path, config: dict[str, Any]) -> RunFolder:
         cls.refuse_existing(path)
-        half_made = path.with_name(f".{path.name}.{os.getpid()}")
-        parent_is_new = not path.parent.exists()
+        half_made = half_written(path)
+        new_parents = [parent for parent in path.parents if not parent.exists()]
         try:
+            remove_left_behind(path)
             (half_made / "models").mkdir(parents=True)
             config = {"format_version": FORMAT_VERSION, **config}
             (half_made / "config.json").write_text(json.dumps(config, indent=2))
             half_made.rename(path)
         except OSError as error:
             shutil.rmtree(half_made, ignore_errors=True)
+            remove_empty(new_parents)
             raise RunFolderError(
                 f"the run folder {path} cannot be made: {error.strerror}.", "Name a folder that can be written (--out)."
             ) from error
         folder = cls(path, config)
-        folder.parent_is_new = parent_is_new
+        folder.new_parents = new_parents
         return folder
 
     @staticmethod
@@ -109,10 +115,11 @@ class RunFolder:
             exists = path.exists()
         except OSError as error:  # such as a name that is too long
             raise RunFolderError(f"{path} cannot be used: {error.strerror}.", "Name another folder (--out).") from None
+        if exists and not path.is_dir():
+            raise RunFolderError(f"{path} is there, and no folder.", "Name a new folder (--out).")
         if exists:
-            raise RunFolderError(
-                f"{path} exists already.", f"Go on with it (--resume {path}), name another folder, or remove it."
-            )
+            resume = f"Go on with it (--resume {path}), name" if (path / "config.json").is_file() else "Name"
+            raise RunFolderError(f"{path} exists already.", f"{resume} another folder, or remove it.")
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -125,9 +132,16 @@ class RunFolder:
                 )
             return cls(path, config)
         except FileNotFoundError:
-            raise RunFolderError(
-                f"{path} is not a run folder: it has no config.json.", "Give a folder that a training made."
-            ) from None
+            what = (
+                f"{path} is not a run folder: it has no config.json."
+                if path.exists()
+                else f"there is no folder {path}."
+            )
+            raise RunFolderError(what, "Give a folder that a training made.") from None
+        except NotADirectoryError:
+            inside = [folder for folder in path.parents if (folder / "config.json").is_file()]
+            how = f"Give the folder: {inside[0]}" if inside else "Give a folder that a training made."
+            raise RunFolderError(f"{path} is a file, not a run folder.", how) from None
         except (ValueError, KeyError, TypeError, OSError) as error:
             raise RunFolderError(
                 f"{path} cannot be read as a run folder: {error}.", "Restore its JSON files or train again."
@@ -158,7 +172,8 @@ class RunFolder:
             return None
         run = Run(**self._runs[index])
         if run.failure is None:
-            run.state = read_tensors(self._model_path(index))
+            file = self._model_path(index)
+            run.state = read_tensors(file, self._checksums.get(file.name))
             run.curves = self._curves.get(index, {})
         return run
 
@@ -169,7 +184,9 @@ class RunFolder:
 
     def save_run(self, run: Run) -> None:
         if run.failure is None:
-            self._write(self._model_path(run.index), lambda path: save_tensors(run.state, path))
+            file = self._model_path(run.index)
+            self._write(file, lambda path: save_tensors(run.state, path))
+            self._checksums[file.name] = sha256_of(file)
             self._curves[run.index] = run.curves
             self._write_curves(self._curves)
         self._runs[run.index] = run.summary()
@@ -177,7 +194,8 @@ class RunFolder:
 
     def _write_summary(self) -> None:
         runs = [self._runs[index] for index in sorted(self._runs)]
-        summary = {"format_version": FORMAT_VERSION, "identity": self._identity, "runs": runs}
+        kept = {"identity": self._identity, "weights": self._checksums, "runs": runs}
+        summary = {"format_version": FORMAT_VERSION, **kept}
         self._write(self.path / "summary.json", lambda path: path.write_text(json.dumps(summary, indent=2)))
 
     @property
@@ -229,9 +247,7 @@ class RunFolder:
     def remove_if_nothing_was_trained(self) -> None:
         if not self._runs and not self._checkpoint_path.exists():
             shutil.rmtree(self.path, ignore_errors=True)
-            if self.parent_is_new:
-                with contextlib.suppress(OSError):  # something else is in it by now
-                    self.path.parent.rmdir()
+            remove_empty(self.new_parents)
 
     def remove_half_written(self) -> None:
         """Clean up after a process that was killed while it wrote; not for readers, since another one may write."""
@@ -282,27 +298,54 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is there, and no ordinary file")
-    half_written = path.with_name(f".{path.name}.{os.getpid()}")
+    remove_left_behind(path)
+    unfinished = half_written(path)
     try:
-        write(half_written)
-        with open(half_written, "rb+") as file:
+        write(unfinished)
+        with open(unfinished, "rb+") as file:
             os.fsync(file.fileno())
-        half_written.replace(path)
+        unfinished.replace(path)
     finally:  # also when a second Ctrl-C ends it
-        half_written.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
+
+
+def remove_empty(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        with contextlib.suppress(OSError):  # something else is in it by now
+            folder.rmdir()
+
+
+def check_target(path: Path) -> None:
+    """Raise where `write_whole` would fail: what is there already is replaced, but not a folder or a device."""
+    try:
+        if path.is_file() or (path.absolute().parent.is_dir() and not path.exists()):
+            return
+        why = "it is no ordinary file" if path.exists() else f"there is no folder {path.parent}"
+    except OSError as error:  # such as a name that is too long
+        why = str(error.strerror)
+    raise NlgnnError(f"{path} cannot be written: {why}.", "Name a file in a folder that exists.")
 
 
 def damaged(path: Path, error: Exception) -> RunFolderError:
     return RunFolderError(f"{path} is damaged: {error}.", "Restore the file or train again.")
 
 
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file; nothing in it is ever executed."""
+def sha256_of(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_tensors(path: Path, checksum: str | None = None) -> dict[str, Tensor]:
+    """The tensors of a safetensors file; nothing in it is ever executed. With a checksum, only of that very file."""
     try:
+        if checksum is not None and checksum != sha256_of(path):
+            raise damaged(path, ValueError("its checksum is not the one that was noted when it was written"))
         tensors: dict[str, Tensor] = load_file(path)
         return tensors
     except FileNotFoundError:
         raise RunFolderError(f"{path} is missing.", "Restore the file or train again.") from None
+    except PermissionError as error:
+        raise RunFolderError(f"{path} cannot be read: {error.strerror}.", "Ask its owner to let you read it.") from None
     except (SafetensorError, OSError) as error:
         raise damaged(path, error) from None
 
@@ -329,3 +372,6 @@ def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str
     # Copies, since a model may have one tensor under two names, which safetensors refuses.
     copies = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
     save_file(copies, path, metadata)
+    mask = os.umask(0)  # it can only be asked for by setting it
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)  # as any other file: safetensors shuts out everybody else

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
-from nlgnn.training.fit import check, fit_settings
+from nlgnn.training.fit import bits_of, check, fit_settings
 from nlgnn.training.halving import Halving, rungs_of
 from nlgnn.training.importance import importances
 from nlgnn.training.jobs import shape_of_setting
@@ -136,6 +137,7 @@ class _Search:
         first = {name: values[0] for name, values in self.space.searched.items()}
         arguments, recipe = resolve(self.model, self.graph.name, self.preset, {**self.space.fixed, **first})
         common = arguments | recipe.model_dump(exclude=EXECUTION)
+        own = hashlib.sha256(bits_of(self.splits)).hexdigest()[:16]
         return {
             "graph": self.graph.name,
             "fingerprint": self.graph.fingerprint,
@@ -147,6 +149,7 @@ class _Search:
             "preset": self.preset,
             "space": self.space.searched,
             "options": {name: value for name, value in common.items() if name not in self.space.searched},
+            **({"splits": own} if self.protocol == "column" else {}),  # those of others go by their name
         }
 
     def work(
@@ -233,6 +236,7 @@ class _Search:
     def _importances(self, trials: Sequence[FrozenTrial]) -> tuple[dict[str, float], str]:
         """Of the last figures that all settings have: where some were dropped, those of the first rung."""
         good = [trial for trial in trials if trial.user_attrs["failure"] is None]
+        good.sort(key=lambda trial: setting_words(trial.params))  # a forest depends on the order of what it is given
         rung = min((step for trial in good if is_dropped(trial) for step in trial.intermediate_values), default=None)
         figures = [
             (trial.params, trial.intermediate_values.get(rung or 0, fmean(trial.user_attrs["val"]))) for trial in good

@@ -24,6 +24,7 @@ from nlgnn.training.train import Trained
 SECONDS_BETWEEN_WRITES = 1.0
 METRICS_AT_ONCE, PARAMETERS_AT_ONCE = 1000, 100  # that one request to MLflow may hold
 TRAINING_TAG = "nlgnn.training"
+TENSORBOARD = "tensorboard"  # in the run folder
 
 
 class Tracker(ABC):
@@ -37,7 +38,7 @@ class Tracker(ABC):
 
     @abstractmethod
     def end(self, trained: Trained) -> str:
-        """Called when all runs are finished, by whichever process. In words, where to look."""
+        """Called when all runs are finished, by whichever process, and are where they stay. In words, where to look."""
 
 
 class Tracking:
@@ -54,7 +55,7 @@ class Tracking:
         # What a command that goes on with the training has to say again.
         self.flags = " --tensorboard" * tensorboard + ("" if mlflow is None else f" --mlflow {shlex.quote(mlflow)}")
         if tensorboard:
-            self.trackers.append(TensorBoardFiles(path / "tensorboard"))
+            self.trackers.append(TensorBoardFiles(path / TENSORBOARD))
         if mlflow is not None:
             self.trackers.append(MlflowRuns(mlflow))
         self.words: list[str] = []
@@ -111,20 +112,25 @@ class TensorBoardFiles(Tracker):
         self._written_at = time.monotonic()
 
     def end(self, trained: Trained) -> str:
+        self.folder = trained.folder.path / TENSORBOARD  # the run folder may have been renamed
         settings = {
             name: value if isinstance(value, bool | int | float | str) else str(value)
             for name, value in settings_of(trained).items()
         }
         for run in trained.finished:
             file = self._of(run)
+            file.folder = self._folder_of(run)
             file.write_curves(run.curves)
             file.write_outcome(settings, figures_of(run), run.chosen_epoch)
         return f"TensorBoard: tensorboard --logdir {self.folder}"
 
     def _of(self, run: Run) -> _EventFile:
         if run.index not in self._files:
-            self._files[run.index] = _EventFile(self.folder / f"run-{run.index:02d}")
+            self._files[run.index] = _EventFile(self._folder_of(run))
         return self._files[run.index]
+
+    def _folder_of(self, run: Run) -> Path:
+        return self.folder / f"run-{run.index:02d}"
 
 
 class _EventFile:
@@ -132,7 +138,8 @@ class _EventFile:
     def __init__(self, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        self._path = folder / f"events.out.tfevents.{int(time.time()):010d}.nlgnn.{os.getpid()}"  # as TensorBoard wants
+        self.folder = folder
+        self._name = f"events.out.tfevents.{int(time.time()):010d}.nlgnn.{os.getpid()}"  # as TensorBoard wants it
         self._epochs = 0
         self._append([{"file_version": "brain.Event:2"}])
 
@@ -155,7 +162,7 @@ class _EventFile:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.summary.writer.record_writer import RecordWriter
 
-        with self._path.open("ab") as file:
+        with (self.folder / self._name).open("ab") as file:
             writer = RecordWriter(file)
             for fields in events:
                 writer.write(Event(wall_time=time.time(), **fields).SerializeToString())

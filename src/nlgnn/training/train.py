@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -12,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter, ValidationError
 from torch import nn
 
 from nlgnn import __version__
@@ -35,7 +38,7 @@ class Plan:
 
     `automatic`: it is the non-local model of an automatic choice, which its local part is to be trained beside.
     `verdict`: what a diagnosis said of the graph beforehand. `tables`: where it comes from, if it is the user's own.
-    `encoder`: what made its features (a `FeatureEncoder`, as JSON has it).
+    `encoder`: what made its features (a `FeatureEncoder`, as JSON has it). `notes`: what was found on reading it.
     """
 
     graph: str
@@ -48,6 +51,7 @@ class Plan:
     verdict: str = ""
     tables: OwnTables | None = None
     encoder: dict[str, Any] | None = None
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -103,12 +107,22 @@ def train(plan: Plan, graph: Graph, path: Path, progress: bool = True, watch: Wa
 def read_plan(folder: RunFolder) -> Plan:
     names = ("graph", "model", "protocol", "runs", "preset", "options")
     recorded = {name: _setting(folder, name) for name in names}
-    later = {name: folder.config[name] for name in ("automatic", "verdict", "encoder") if name in folder.config}
+    newer = ("automatic", "verdict", "encoder", "notes")
+    later = {name: folder.config[name] for name in newer if name in folder.config}
     tables = folder.config.get("tables")
     try:
-        return Plan(**recorded, **later, tables=tables and OwnTables(**tables))  # older folders have none of these
+        plan = Plan(**recorded, **later, tables=tables and OwnTables(**tables))  # older folders have none of these
+        TypeAdapter(Plan).validate_json(json.dumps(asdict(plan)), strict=True)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        raise bad_config(folder, f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from None
     except TypeError as error:
-        raise RunFolderError(f"{folder.path}/config.json: {error}.", "Restore the file or train again.") from None
+        raise bad_config(folder, error) from None
+    return plan
+
+
+def bad_config(folder: RunFolder, why: object) -> RunFolderError:
+    return RunFolderError(f"{folder.path}/config.json: {why}.", "Restore the file or train again.")
 
 
 def _setting(folder: RunFolder, name: str) -> Any:
@@ -129,7 +143,7 @@ def read_trained(path: Path) -> tuple[Trained, Graph]:
     """The runs that a folder holds so far, and the graph that they were trained on."""
     folder = RunFolder.open(path)
     plan = read_plan(folder)
-    graph = graph_of(plan)
+    graph = graph_of(plan, path)
     factory, recipe = _recorded(folder, graph)
     splits = make_splits(graph, plan.protocol, plan.runs)
     folder.require(identity(graph, splits, recipe, factory, model_like(factory)))
@@ -141,9 +155,11 @@ def read_trained(path: Path) -> tuple[Trained, Graph]:
     return Trained(plan, recipe, factory, folder, runs), graph
 
 
-def graph_of(plan: Plan) -> Graph:
+def graph_of(plan: Plan, folder: Path) -> Graph:
     """The graph of a folder, which knows its fingerprint."""
-    return load_graph(plan.graph, allow_unverified=True) if plan.tables is None else plan.tables.read().graph
+    if plan.tables is None:
+        return load_graph(plan.graph, allow_unverified=True)
+    return plan.tables.read_again(folder).graph
 
 
 def _recorded(folder: RunFolder, graph: Graph) -> tuple[partial[nn.Module], Recipe]:
@@ -153,8 +169,12 @@ def _recorded(folder: RunFolder, graph: Graph) -> tuple[partial[nn.Module], Reci
             f"{folder.path} was trained on another version of {graph.name!r}: its features, edges or labels differ.",
             "Put back the files that it was trained on, or train again.",
         )
-    factory = partial(load(get_system(folder.config["model"])), **_setting(folder, "model_arguments"))
-    return factory, Recipe(**_setting(folder, "recipe"))
+    try:
+        factory = partial(load(get_system(folder.config["model"])), **_setting(folder, "model_arguments"))
+        model_like(factory)  # whether the arguments are of the right types
+        return factory, Recipe(**_setting(folder, "recipe"))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise bad_config(folder, error) from None
 
 
 def _train(

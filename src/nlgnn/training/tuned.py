@@ -44,6 +44,7 @@ class Tuned:
     """What a search found. `rows` has every setting once, best first: those trained to their end come first.
 
     Each was trained in so many runs; where a protocol has fewer splits than that, splits come again, with other seeds.
+    `tables`: where the graph comes from, if it is the user's own.
     """
 
     graph: str
@@ -59,6 +60,7 @@ class Tuned:
     importances_of: str
     study: str
     seconds: float
+    tables: OwnTables | None = None
 
     @property
     def best(self) -> Tried:
@@ -72,7 +74,7 @@ class Tuned:
     @property
     def command(self) -> str:
         """Trains the best setting on all splits, with its whole schedule, and shows test figures."""
-        return training_command(self.graph, self.model, self.protocol, self.preset, self.options)
+        return training_command(self.graph, self.model, self.protocol, self.preset, self.options, tables=self.tables)
 
 
 def training_command(

@@ -8,15 +8,13 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from hostile_tables import EDGES, NODES, encoded
 from nlgnn.datasets.tables import TableGraph, read_graph
-
-NODES = "id,label,size,colour\na,cat,1,red\nb,dog,2,blue\nc,cat,3,red\nd,dog,4,blue\ne,,5,\n"
-EDGES = "source,target\na,b\nb,c\nd,a\n"
 
 
 def write(folder: Path, files: Mapping[str, str | bytes]) -> Path:
     for name, content in files.items():
-        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        (folder / name).write_bytes(encoded(content))
     return folder
 
 

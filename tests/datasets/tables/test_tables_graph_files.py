@@ -41,7 +41,7 @@ class TestNpz:
         graph = found.graph
         assert (graph.name, graph.directed) == ("g", True)
         assert graph.edge_index.tolist() == [[0, 1, 2], [1, 2, 0]]
-        assert found.edge_weight.tolist() == [1, 2.5, 1]
+        assert found.graph.edge_weight.tolist() == [1, 2.5, 1]
         np.testing.assert_array_equal(dense(graph.x), X.toarray())
         assert graph.y.tolist() == Y.tolist()
         assert found.encoder is None
@@ -51,7 +51,7 @@ class TestNpz:
         found = read_graph_file(save(tmp_path / "g.npz", **parts("adj", ADJACENCY > 0), attr_matrix=X.toarray()))
         np.testing.assert_array_equal(found.graph.x, X.toarray())
         assert found.graph.y.tolist() == [-1] * 3
-        assert found.edge_weight is None
+        assert found.graph.edge_weight is None
 
     def test_an_adjacency_as_scipy_saves_it(self, tmp_path: Path) -> None:
         star = np.zeros((4, 4))
@@ -78,8 +78,8 @@ class TestNpz:
             ({"adj_indices": np.array([1, 2, -1])}, "indices"),
             ({"adj_indptr": np.array([0, 2, 1, 3])}, "indptr|index pointer"),
             ({"adj_shape": np.array([3, 4])}, r"adjacency matrix of shape \(3, 4\)"),
-            ({"adj_data": np.array([1, -1, 1.0])}, "weights of edges that are negative"),
-            ({"adj_data": np.array([1, np.nan, 1])}, "weights of edges that are negative or not finite"),
+            ({"adj_data": np.array([1, -1, 1.0])}, r"edge 1, which joins nodes \(1, 2\), has weight -1"),
+            ({"adj_data": np.array([1, np.nan, 1])}, "has weight nan"),
             ({"adj_data": np.array([{}] * 3)}, "allow_pickle"),
             ({"labels": np.array([0.5, 1, 2])}, "labels are of type float64"),
             ({"labels": np.array([0, 1])}, "2 labels"),
@@ -147,7 +147,7 @@ class TestGraphml:
         assert found.graph.directed
         assert found.graph.name == "g"
         assert found.graph.edge_index.tolist() == [[0, 2], [1, 0]]
-        assert found.edge_weight.tolist() == [2, 0.5]
+        assert found.graph.edge_weight.tolist() == [2, 0.5]
         np.testing.assert_allclose(found.graph.x, [[-1, 0], [1, 0], [0, 1]])
         assert not read_graph_file(path, directed=False).graph.directed
 

@@ -32,7 +32,7 @@ def test_a_small_graph(tmp_path: Path) -> None:
     size = np.array([-root, -root / 2, 0, root / 2, root])
     slots = {"blue": [0, 1, 0, 1, 0], "red": [1, 0, 1, 0, 0], "other": [0] * 5, "missing": [0, 0, 0, 0, 1]}
     np.testing.assert_allclose(dense(graph.x), np.stack([size, *slots.values()], axis=1), rtol=1e-6)
-    assert found.edge_weight is None
+    assert found.graph.edge_weight is None
     assert found.warnings == ()
     for words in (
         "the column 'id' holds the ids (found by its name)",
@@ -90,7 +90,7 @@ def test_edge_columns_are_found(header: str, options: dict[str, str], ends: list
         ends = [0, 2]
     edges = np.array(found.graph.node_names)[found.graph.edge_index]
     assert edges.astype(int).tolist() == [values[ends[0]], values[ends[1]]]
-    assert (found.edge_weight is not None) == bool({"weight", "w"} & set(names))
+    assert (found.graph.edge_weight is not None) == bool({"weight", "w"} & set(names))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ class TestUnknownNodes:
     def test_drop(self, tmp_path: Path) -> None:
         found = read(tmp_path, NODES, self.EDGES, unknown_nodes="drop")
         assert found.graph.edge_index.tolist() == [[0, 2], [1, 3]]
-        assert found.edge_weight.tolist() == [1, 5]
+        assert found.graph.edge_weight.tolist() == [1, 5]
         assert said(found.notes, "lacks were left out (3 such edges)")
 
     def test_add(self, tmp_path: Path) -> None:
@@ -146,6 +146,28 @@ def test_loops_and_repetitions_are_kept_and_counted(tmp_path: Path) -> None:
     assert found.graph.edge_index.shape == (2, 6)
     assert said(found.notes, "joins nodes to themselves (1 such edge)")
     assert said(found.notes, "gives edges again (2 such rows)")
+
+
+def test_weights_are_the_graphs_and_what_is_odd_is_said(tmp_path: Path) -> None:
+    plain = "source,target,weight\na,b,2\nb,c,0.5\n"
+    found = read(tmp_path, edges=plain)
+    assert found.graph.edge_weight.tolist() == [2, 0.5]
+    assert said(
+        found.notes, "weights are from 0.5 to 2. Where a model adds a node itself to its neighbours, it weighs 1."
+    )
+    odd = ("gives edges again", "an edge of weight 0 is none", "different weights")
+    assert not any(said(found.notes, words) for words in odd)
+    found = read(tmp_path, edges=plain + "a,b,1\nb,a,4\nc,b,0.5\nd,e,0\n")
+    assert found.graph.undirected_weights.toarray()[:3, :3].tolist() == [[0, 4, 0], [4, 0, 0.5], [0, 0.5, 0]]
+    assert found.graph.num_edges == 2
+    assert said(found.notes, "gives edges again (1 such row): their weights are added.")
+    assert said(found.notes, "an edge of weight 0 is none (1 such row)")
+    assert said(found.notes, "gives the two directions of a pair different weights (1 such pair): where direction")
+
+
+def test_weights_of_which_none_is_left(tmp_path: Path) -> None:
+    found = read(tmp_path, edges="source,target,weight\nz,a,2\n", unknown_nodes="drop")
+    assert found.graph.edge_weight.tolist() == []
 
 
 def test_no_edges_and_no_nodes(tmp_path: Path) -> None:

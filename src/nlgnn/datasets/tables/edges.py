@@ -13,6 +13,7 @@ from nlgnn.datasets.tables.roles import EdgeRoles
 from nlgnn.datasets.tables.table import Table
 from nlgnn.datasets.tables.values import as_ids, as_numbers, counted, shown
 from nlgnn.errors import DataError
+from nlgnn.graph.adjacency import weight_matrix
 
 UnknownNodes = Literal["error", "drop", "add"]
 
@@ -92,7 +93,8 @@ def read_edges(
                 f"{table.place(first_row)}: an id that {nodes_source} lacks; {count} "
                 f"{'edge names' if count == 1 else 'edges name'} {len(strangers)} such: {first_five}.",
                 "Add these nodes, or say what to do with them: --unknown-nodes drop leaves such edges out, add makes "
-                "nodes of them.",
+                f"nodes of them. Edges were taken to go from {roles.source!r} to {roles.target!r}; --source-column and "
+                "--target-column name others.",
             )
         if unknown_nodes == "drop":
             numbers = [number[known] for number in numbers]
@@ -107,7 +109,8 @@ def read_edges(
                 f"{table.source}: ids that {nodes_source} lacks became nodes ({counted(len(strangers), 'id')})."
             )
     edge_index = np.stack(numbers)
-    notes += odd_edges(table, edge_index, len(ids))
+    notes += odd_edges(table, edge_index, weight is not None, len(ids))
+    notes += [] if weight is None else odd_weights(table, edge_index, weight, len(ids))
     return Edges(ids, edge_index, weight, tuple(notes))
 
 
@@ -148,7 +151,7 @@ def read_weights(table: Table, column: str) -> NDArray[np.float32]:
     return weight.astype(np.float32)
 
 
-def odd_edges(table: Table, edge_index: NDArray[np.int64], num_nodes: int) -> list[str]:
+def odd_edges(table: Table, edge_index: NDArray[np.int64], weighted: bool, num_nodes: int) -> list[str]:
     source, target = edge_index
     loops = int((source == target).sum())
     keys = np.sort(source * num_nodes + target)
@@ -159,5 +162,25 @@ def odd_edges(table: Table, edge_index: NDArray[np.int64], num_nodes: int) -> li
         else []
     )
     if repeated:
-        notes.append(f"{table.source} gives edges again ({counted(repeated, 'row')}): models count each once.")
+        how = "their weights are added" if weighted else "models count each once"
+        notes.append(f"{table.source} gives edges again ({counted(repeated, 'row')}): {how}.")
+    return notes
+
+
+def odd_weights(table: Table, edge_index: NDArray[np.int64], weight: NDArray[np.float32], num_nodes: int) -> list[str]:
+    if not len(weight):
+        return []
+    notes = [
+        f"{table.source}: weights are from {weight.min():g} to {weight.max():g}. Where a model adds a node itself to "
+        "its neighbours, it weighs 1."
+    ]
+    if nothing := int((weight == 0).sum()):
+        notes.append(f"{table.source}: an edge of weight 0 is none ({counted(nothing, 'row')}).")
+    one_way = weight_matrix(edge_index, weight, num_nodes, both_directions=False)
+    in_both = one_way.minimum(one_way.T)
+    if unequal := in_both.multiply(one_way - one_way.T).nnz // 2:
+        notes.append(
+            f"{table.source} gives the two directions of a pair different weights ({counted(unequal, 'pair')}): where "
+            "direction does not count, the larger one is taken."
+        )
     return notes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -61,6 +62,12 @@ class FeatureEncoder(BaseModel):
     @property
     def num_slots(self) -> int:
         return sum(column.num_slots for column in self.columns)
+
+    @property
+    def slots(self) -> dict[str, slice]:
+        """Which features each column became."""
+        ends = np.cumsum([0, *(column.num_slots for column in self.columns)]).tolist()
+        return {column.name: slice(*part) for column, part in zip(self.columns, pairwise(ends), strict=True)}
 
     def transform(self, table: object) -> NDArray[np.float32] | sparse.csr_array:
         """A row of numbers for each row of a table: a path or a frame."""

@@ -100,6 +100,10 @@ def check_is_file(path: Path) -> None:
         raise DataError(f"{path} does not exist.", how) from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise cannot_be_read(path, error) from error
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:  # polars takes no such name
+        raise DataError(f"{path} has a name that is not UTF-8 text.", "Rename the file or its folder.") from error
     if stat.S_ISDIR(mode):
         raise DataError(f"{path} is a folder.", "Name the file in it.")
     if not stat.S_ISREG(mode):  # a pipe would be waited for, /dev/zero never ends

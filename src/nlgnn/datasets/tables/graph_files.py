@@ -117,7 +117,7 @@ def read_npz(path: Path, directed: bool | None, name: str, encoder: FeatureEncod
         arrays = {name: np.asarray(stored[name]) for name in stored if re.fullmatch(KNOWN_ARRAYS, name)}
     if as_lists:
         graph = read_heterophilous(path, name=name, directed=bool(directed))
-        return TableGraph(graph, None, None, ("Edges, features and labels were taken as they are.",), ())
+        return TableGraph(graph, None, ("Edges, features and labels were taken as they are.",), ())
     with reading(path):
         adjacency = stored_matrix(arrays, "adj_")
         x = stored_matrix(arrays, "attr_")
@@ -127,14 +127,14 @@ def read_npz(path: Path, directed: bool | None, name: str, encoder: FeatureEncod
         adjacency = sparse.csr_array(adjacency)
         adjacency.sum_duplicates()
         adjacency.eliminate_zeros()
-        graph = from_scipy(adjacency, x, y, directed, name)  # edges in the order of the entries
-        weight = weights(adjacency)
-        notes = ["The adjacency, features and labels were taken as they are."]
+        graph = from_scipy(adjacency, x, y, directed, name)
+        weights = [] if graph.edge_weight is None else ["The entries of the adjacency are the weights of edges."]
+        notes = ["The adjacency, features and labels were taken as they are.", *weights]
         if x is not None:
-            return TableGraph(graph, None, weight, tuple(notes), ())
+            return TableGraph(graph, None, tuple(notes), ())
         features = make_features(graph, table_of_ids(pl.Series(range(graph.num_nodes))), (), encoder, standardise=True)
-        notes = ["The adjacency was taken as it is.", *features.notes]
-        return TableGraph(replace(graph, x=features.x), features.encoder, weight, tuple(notes), ())
+        notes = ["The adjacency was taken as it is.", *weights, *features.notes]
+        return TableGraph(replace(graph, x=features.x), features.encoder, tuple(notes), ())
 
 
 def stored_matrix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Any:
@@ -152,13 +152,3 @@ def stored_matrix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Any:
     matrix = sparse.csr_array((data, indices, indptr), shape=tuple(int(size) for size in shape))
     matrix.check_format(full_check=True)  # SciPy would trust them, and read where nothing is
     return matrix
-
-
-def weights(adjacency: sparse.csr_array) -> NDArray[np.float32] | None:
-    """The entries of the adjacency in the order of its edges; None where all are 1."""
-    data: NDArray[np.float32] = adjacency.data.astype(np.float32)
-    if (data == 1).all():
-        return None
-    if not (data >= 0).all() or not np.isfinite(data).all():
-        raise DataError("weights of edges that are negative or not finite.", "Weights are numbers from 0 on.")
-    return data

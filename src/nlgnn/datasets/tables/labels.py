@@ -14,6 +14,8 @@ from nlgnn.datasets.tables.values import as_text, counted, other_type, parsed_nu
 from nlgnn.errors import DataError, nearest
 
 WHOLE = r"^([+-]?\d+)\.0*$"
+# So many numbers, with so few labelled nodes each on average, are refused as classes; what may be one is warned of.
+MANY_CLASSES, FEWEST_A_CLASS, FEW_A_CLASS = 20, 3, 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +81,11 @@ def read_labels(table: Table, column: str, class_names: Sequence[str] | None = N
             f"Classes of a single node, which cannot be both learned and tested: {', '.join(map(shown, single[:5]))}"
             f"{f' and {len(single) - 5} more' if len(single) > 5 else ''}."
         )
+    if class_names is None and len(names) > MANY_CLASSES and known < FEW_A_CLASS * len(names):
+        warnings.append(
+            f"{column!r} has {len(names)} classes, with {known / len(names):.0f} labelled nodes each on average: is it "
+            "a column of classes?"
+        )
     return Labels(y, tuple(names), tuple(notes), tuple(warnings))
 
 
@@ -89,9 +96,11 @@ def check_classes(table: Table, column: str, names: list[str], labelled: int) ->
     if len(names) == 1:
         raise DataError(f"{where}: all labels are {shown(names[0])}.", "A classifier needs two classes at least.")
     numbers = parsed_numbers(pl.Series(names))
-    if len(names) > 20 and not numbers.has_nulls() and (numbers != numbers.floor()).any():
+    many_numbers = len(names) > MANY_CLASSES and not numbers.has_nulls()
+    fractions = " with fractions" * bool((numbers != numbers.floor()).any())
+    if many_numbers and (fractions or len(names) < labelled < FEWEST_A_CLASS * len(names)):
         raise DataError(
-            f"{where} holds {len(names)} different numbers with fractions, such as {names[0]}: these are no classes.",
+            f"{where} holds {len(names)} different numbers{fractions}, such as {names[0]}: these are no classes.",
             "Name a column of classes, or cut the numbers into classes first.",
         )
     if len(names) == labelled and labelled > 2:

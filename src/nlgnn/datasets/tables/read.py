@@ -9,7 +9,6 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from nlgnn.datasets.tables.edges import Edges, UnknownNodes, node_ids, read_edges
 from nlgnn.datasets.tables.encoder import FeatureEncoder
@@ -29,14 +28,12 @@ class TableGraph:
     Args:
         graph: nodes are called by their ids; a split column becomes the protocol "column".
         encoder: what made the features; None where they came as numbers and were taken as they are.
-        edge_weight: one for each column of `graph.edge_index`; models do not use them yet.
         notes: what was found and decided, in plain sentences.
         warnings: what may be wrong.
     """
 
     graph: Graph
     encoder: FeatureEncoder | None
-    edge_weight: NDArray[np.float32] | None
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -71,7 +68,8 @@ def read_graph(
         source: the column of edges with the node that an edge comes from.
         target: the column with the node that it goes to.
         split: a column of train, val, test; `split` also finds split_0, split_1, …
-        weight: a column of numbers from 0 on.
+        weight: a column of numbers from 0 on: how much an edge counts. Weights of edges that are given again add up; of
+            a pair's two directions, where direction does not count, the larger one is taken.
         directed: whether the direction of edges means something.
         unknown_nodes: what to do with edges whose ends are no rows: an error, drop the edge, or add the node.
         name: of the graph; by default that of the file.
@@ -109,13 +107,13 @@ def read_graph(
         class_names=labels.class_names,
         node_names=found.ids.cast(pl.String).to_list(),
         splits={"column": splits} if splits else {},
+        edge_weight=found.weight,
     )
     features = make_features(graph, table, roles.features, encoder, standardise)
     no_edges = () if edges is not None else ("No edges were given: only features can help.",)
     return TableGraph(
         graph=replace(graph, x=features.x),
         encoder=features.encoder,
-        edge_weight=found.weight,
         notes=(*table.notes, *roles.notes, *found.notes, *labels.notes, *split_notes, *features.notes),
         warnings=(*no_edges, *labels.warnings, *features.warnings),
     )

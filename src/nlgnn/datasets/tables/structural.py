@@ -25,7 +25,7 @@ DENSE_FROM = 0.05  # share of entries from which a dense array is multiplied fas
 def structural_table(graph: Graph) -> tuple[pl.DataFrame, str]:
     """A row a node, and a sentence on what the columns are.
 
-    Links count in both directions, except for degrees of directed graphs, which are two.
+    Links count in both directions, except for degrees of directed graphs, which are two; their weights do not count.
     """
     adjacency = graph.undirected_adjacency
     n, num_links = adjacency.shape[0], adjacency.nnz

@@ -1,0 +1,159 @@
+"""kill -9 at fifty moments of train, tune and predict: what is there is whole, and leads to the same end.
+
+Half of the moments are points in time, half are just before a file is opened, renamed or removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from warm_process import Ended, WarmProcess
+
+from nlgnn.training.run import RunFolder
+from run_folders import assert_same_folder, files_in
+
+TRAIN = ("train", "mushroom-body", "--model", "nlmlp", "--runs", "2", "--epochs", "8", "--out", "X")
+PREDICT = ("predict", "X", "--all", "--out", "labels.csv")
+TUNE = ("tune", "mushroom-body", "--model", "mlp", "--settings", "all", "--search-splits", "1", "--search-epochs", "8")
+TUNE += ("--hidden", "4", "--dropout", "0.5", "--lr", "0.01,0.05,0.1", "--weight-decay", "0,0.0005", "--json")
+TUNE += ("--study", "study.db")
+# Many moments at which something is written, and no long wait for what a killed process had taken.
+CONSTANTS = {
+    "nlgnn.training.fit:CHECKPOINT_SECONDS": -1.0,
+    "nlgnn.training.search:BATCH": 2,
+    "nlgnn.training.search:SECONDS_BETWEEN_LOOKS": 0.2,
+    "nlgnn.training.storage:HEARTBEAT_SECONDS": 1,
+    "nlgnn.training.storage:GRACE_SECONDS": 2,
+}
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork"),
+]
+
+
+class Whole(NamedTuple):
+    """A command that came to its end, and the folder that it ran in."""
+
+    ended: Ended
+    folder: Path
+
+
+class Killer:
+    """Runs commands to their end, or to a moment that is drawn from how long and how busy they were then."""
+
+    def __init__(self, warm: WarmProcess) -> None:
+        self.warm = warm
+
+    def finish(self, command: tuple[str, ...], folder: Path) -> Ended:
+        ended = self.warm.run(*command, folder=folder, constants=CONSTANTS)
+        assert ended.code == 0, ended.err
+        return ended
+
+    def kill(self, command: tuple[str, ...], number: int, whole: Whole, given: Path, folder: Path) -> Path:
+        """The folder that is left, which held what `given` holds; another where the end came before the moment."""
+        draw = random.Random(number)
+        for attempt in range(8):
+            place = shutil.copytree(given, folder / str(attempt))
+            if number % 2:
+                moment = {"kill_after": draw.uniform(0, whole.ended.seconds)}
+            else:
+                moment = {"kill_before_change": draw.randrange(whole.ended.changes)}
+            print(f"{' '.join(command)}: {moment}")  # for the report of a failure
+            ended = self.warm.run(*command, folder=place, constants=CONSTANTS, **moment)
+            if ended.code == -signal.SIGKILL:
+                return place
+            assert ended.code == 0, ended.err
+        pytest.fail("it was never killed")
+
+
+@pytest.fixture(scope="module")
+def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
+    with WarmProcess(tmp_path_factory.mktemp("notes"), (TRAIN, PREDICT, TUNE)) as warm:
+        yield Killer(warm)
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("empty")
+
+
+@pytest.fixture(scope="module")
+def trained(killer: Killer, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    folder = tmp_path_factory.mktemp("trained")
+    return Whole(killer.finish(TRAIN, folder), folder)
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_train(killer: Killer, trained: Whole, empty: Path, tmp_path: Path, number: int) -> None:
+    place = killer.kill(TRAIN, number, trained, empty, tmp_path)
+    wanted = files_in(trained.folder)
+    if (place / "X").exists():
+        runs = RunFolder.open(place / "X").finished_runs()  # weights with their checksums, curves
+        found = files_in(place)
+        for run in runs:
+            assert found[f"X/models/{run.index:02d}.safetensors"] == wanted[f"X/models/{run.index:02d}.safetensors"]
+        if "X/predictions.parquet" in found:
+            assert len(runs) == 2
+            assert found["X/predictions.parquet"] == wanted["X/predictions.parquet"]
+        if "X/report.html" in found:
+            assert found["X/report.html"].rstrip().endswith(b"</html>")
+        killer.finish(("train", "--resume", "X"), place)
+    else:
+        killer.finish(TRAIN, place)
+    assert files_in(place).keys() == wanted.keys()
+    assert_same_folder(place / "X", trained.folder / "X", told_anew=["report.html"])
+
+
+def figures(printed: str) -> dict[str, Any]:
+    """What a search found, without the times that it took."""
+    found: dict[str, Any] = json.loads(printed)
+    for setting in found["settings"]:
+        del setting["seconds"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def tuned(killer: Killer, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    folder = tmp_path_factory.mktemp("tuned")
+    return Whole(killer.finish((*TUNE, "--no-halving"), folder), folder)
+
+
+@pytest.mark.parametrize("number", range(15))
+def test_tune(killer: Killer, tuned: Whole, empty: Path, tmp_path: Path, number: int) -> None:
+    """Which settings are dropped on the way depends on which came first, and so on who was killed. Others do not."""
+    command = TUNE if number < 5 else (*TUNE, "--no-halving")
+    place = killer.kill(command, number, tuned, empty, tmp_path)
+    found, wanted = (figures(ended.out) for ended in (killer.finish(command, place), tuned.ended))
+    if number < 5:
+        ends = {json.dumps(one["setting"]): one for one in wanted["settings"]}
+        assert sorted(json.dumps(one["setting"]) for one in found["settings"]) == sorted(ends)
+        assert all(one["dropped"] or one == ends[json.dumps(one["setting"])] for one in found["settings"])
+    else:
+        assert found == wanted
+    assert files_in(place).keys() == files_in(tuned.folder).keys()
+
+
+@pytest.fixture(scope="module")
+def predicted(killer: Killer, trained: Whole, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    folder = shutil.copytree(trained.folder, tmp_path_factory.mktemp("predicted"), dirs_exist_ok=True)
+    return Whole(killer.finish(PREDICT, folder), folder)
+
+
+@pytest.mark.parametrize("number", range(15))
+def test_predict(killer: Killer, trained: Whole, predicted: Whole, tmp_path: Path, number: int) -> None:
+    given, old = shutil.copytree(trained.folder, tmp_path / "given"), b"what was there before"
+    (given / "labels.csv").write_bytes(old)
+    place = killer.kill(PREDICT, number, predicted, given, tmp_path / "killed")
+    wanted = files_in(predicted.folder)
+    assert (place / "labels.csv").read_bytes() in (old, wanted["labels.csv"])
+    killer.finish(PREDICT, place)
+    assert files_in(place) == wanted

@@ -1,0 +1,187 @@
+"""A process that has imported everything and forks for each command, so that the seconds of importing are paid once.
+
+A command can run as another user, with a limit on the size of files, and it can be killed: after some time, or just
+before its n-th change of a file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+LONGEST = 120  # seconds that any command may take
+# What Python tells before files change (its documentation has a table of audit events), beside opening to write.
+CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
+
+
+class Ended(NamedTuple):
+    """How a command ended: its exit code, or minus the signal that killed it; and what it printed.
+
+    `seconds` is how long it took, `changes` how many changes of files it began.
+    """
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+    changes: int
+
+
+class WarmProcess:
+    """Use as a context. Commands run one at a time."""
+
+    def __init__(self, notes: Path, rehearsals: Sequence[Sequence[str]] = ()) -> None:
+        """
+        Args:
+            notes: a folder for what is printed.
+            rehearsals: commands that are run first; what they import need not be imported later.
+        """
+        self.notes = notes
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", __file__, notes, json.dumps(rehearsals)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def __enter__(self) -> WarmProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def run(self, *arguments: object, folder: Path, **wishes: Any) -> Ended:
+        """Run `nlgnn arguments` in a folder; for `wishes` see `_become_command` and `_wait`."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        request = {"arguments": [str(argument) for argument in arguments], "folder": str(folder), **wishes}
+        print(json.dumps(request), file=self.process.stdin, flush=True)
+        code, seconds = json.loads(self.process.stdout.readline())
+        out, err = ((self.notes / name).read_text(errors="replace") for name in ("out", "err"))
+        return Ended(code, out, err, seconds, (self.notes / "changes").stat().st_size)
+
+
+def _serve(notes: Path, rehearsals: Sequence[list[str]]) -> None:
+    from nlgnn import cli
+
+    cli.build_app(["train", "tune"])
+    (notes / "rehearsal").mkdir()
+    for arguments in rehearsals:
+        _run({"arguments": arguments, "folder": notes / "rehearsal", "modules": notes / "modules"}, notes)
+        for name in (notes / "modules").read_text().splitlines():
+            with suppress(ImportError):  # some modules are no files
+                importlib.import_module(name)
+    for line in sys.stdin:
+        print(json.dumps(_run(json.loads(line), notes)), flush=True)
+
+
+def _run(request: dict[str, Any], notes: Path) -> tuple[int, float]:
+    started = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        code = 70
+        try:
+            code = _become_command(notes=notes, **request)
+        finally:
+            os._exit(code)
+    return _wait(child, request.get("kill_after", LONGEST)), time.monotonic() - started
+
+
+def _wait(child: int, kill_after: float) -> int:
+    deadline = time.monotonic() + kill_after
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            deadline = float("inf")
+        time.sleep(0.001)
+
+
+def _become_command(
+    notes: Path,
+    arguments: list[str],
+    folder: str,
+    user: int | None = None,
+    file_limit: int | None = None,
+    kill_before_change: int | None = None,
+    kill_after: float | None = None,
+    constants: dict[str, Any] | None = None,
+    printed_to: str | None = None,
+    modules: Path | None = None,
+) -> int:
+    """Run a command as users do, and return its exit code.
+
+    Args:
+        notes: where output goes.
+        arguments: of the command.
+        folder: where it runs.
+        user: whom it runs as.
+        file_limit: bytes that a file may have.
+        kill_before_change: the change of a file before which it is killed.
+        kill_after: for the process that waits.
+        constants: module-level ones to be set, by module and name: "nlgnn.training.search:BATCH".
+        printed_to: where standard output goes; by default to the notes.
+        modules: a file for the names of all modules that it has imported.
+    """
+    os.chdir(folder)
+    (notes / "out").write_bytes(b"")
+    for number, file in ((1, printed_to or notes / "out"), (2, notes / "err")):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    _count_changes(os.open(notes / "changes", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), kill_before_change)
+    for place, value in (constants or {}).items():
+        module, _, name = place.partition(":")
+        setattr(importlib.import_module(module), name, value)
+    if file_limit is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
+    if user is not None:
+        os.setgroups([])
+        os.setgid(user)
+        os.setuid(user)
+    from nlgnn import cli
+
+    code: Any = 0
+    try:
+        cli.main(arguments)
+    except SystemExit as ended:
+        code = ended.code or 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 70
+    sys.stdout.flush()
+    if modules is not None:
+        modules.write_text("\n".join(sys.modules))
+    return int(code)
+
+
+def _count_changes(counter: int, kill_before: int | None) -> None:
+    count = 0
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal count
+        flags = arguments[2] if event == "open" else 0
+        if event in CHANGES or (isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR)):
+            if count == kill_before:
+                os.kill(os.getpid(), signal.SIGKILL)
+            count += 1
+            os.write(counter, b".")
+
+    sys.addaudithook(watch)
+
+
+if __name__ == "__main__":
+    _serve(Path(sys.argv[1]), json.loads(sys.argv[2]))
