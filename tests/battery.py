@@ -47,6 +47,7 @@ LEARNED_ORDERS: list[tuple[str, dict[str, Any]]] = [
     ("nlmlp", {"order": "metric", "metric_form": "label"}),
     ("nlmlp", {"order": "metric", "readout": "conv"}),
     ("nlgcn", {"order": "metric", "metric_input": "adjacency"}),
+    ("nlmlp", {"order": "metric", "metric_input": "adjacency", "readout": "conv"}),
     ("nlgat", {"order": "metric"}),
 ]
 

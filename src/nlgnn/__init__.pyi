@@ -34,6 +34,7 @@ from .nn import DirGCN as DirGCN
 from .nn import GeomGCN as GeomGCN
 from .nn import GlobalAttention as GlobalAttention
 from .nn import GraphSAGE as GraphSAGE
+from .nn import MetricOrder as MetricOrder
 from .nn import NonLocal as NonLocal
 from .nn import NonLocalAggregation as NonLocalAggregation
 from .nn import SimPGCN as SimPGCN

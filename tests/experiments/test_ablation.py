@@ -49,6 +49,7 @@ def test_cells() -> None:
     assert kernels == {(dataset, f"kernel {size}") for dataset in DATASETS for size in (3, 5, 7)} - {
         ("texas", "kernel 5"),
         ("wisconsin", "kernel 3"),
+        ("cornell-pre2022", "kernel 3"),
         ("chameleon", "kernel 5"),
     }
     assert {cell.protocol for cell in ablation_cells("geom-gcn") if isinstance(cell, AblationCell)} == {"geom-gcn"}
@@ -97,7 +98,7 @@ def test_differences_are_paired(tmp_path: Path) -> None:
         "H": "0.30",
         "published H": "0.70",
     }
-    assert section.text == "Equation 5: clearly lower on texas; open on wisconsin, chameleon."
+    assert section.text == "Equation 5: clearly lower on texas; open on wisconsin, cornell-pre2022, chameleon."
     assert "protocol random-60" in section.caption
 
 
@@ -107,7 +108,7 @@ def test_what_is_not_clear(tmp_path: Path) -> None:
     write_changed(tmp_path, "texas-nlmlp-width-48-random-60", [82.0, 61.5, 72.0])
     write_changed(tmp_path, "texas-nlmlp-width-96-random-60", [80.0, 60.0, 70.0])
     text = shown(tmp_path)["Width of the embedding"].text
-    assert "Width 16: no clear difference on texas; open on wisconsin, chameleon." in text
+    assert "Width 16: no clear difference on texas; open on wisconsin, cornell-pre2022, chameleon." in text
     assert "Width 48: clearly higher on texas;" in text
     assert "Width 96: no clear difference on texas;" in text
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
+from nlgnn.nn.nonlocal_ import readout_of
 from nlgnn.training.options import model_options
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import Run
@@ -49,12 +50,13 @@ def with_controls(system: str, options: dict[str, Any]) -> list[Variant]:
 
 
 def controls_of(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """What to change, by the control's name. Votes have no kernel, and what is learned can be left unlearned."""
-    if options.get("order") != "metric":
+    """What to change, by the control's name. Votes have no kernel, and a metric can be left as it was drawn."""
+    order = options.get("order", "score")
+    readout = readout_of(order, options.get("readout"))
+    if order != "metric" and readout == "conv":
         return CONTROLS
-    readout = options.get("readout") or "vote"
-    controls = {"random order": {"order": "random", "readout": readout}, **FROZEN}
-    return controls if readout == "vote" else {"kernel 1": CONTROLS["kernel 1"], **controls}
+    controls: dict[str, dict[str, Any]] = {"kernel 1": CONTROLS["kernel 1"]} if readout == "conv" else {}
+    return controls | {"random order": {"order": "random", "readout": readout}} | FROZEN
 
 
 def with_references(system: str, options: dict[str, Any]) -> list[Variant]:

@@ -183,11 +183,9 @@ def _voters(one: Explanation, top: int) -> Section:
             adds = voter.contributions
             row |= {heading: f"{adds[number]:+.3f}" for heading, number in _two_classes(one).items()}
         rows.append(row)
-    caption = (
-        f"The {len(rows):,} of {len(one.voters):,} training nodes near it in the learned metric that weigh most, and "
-        "what each adds to the logits of two classes, where votes are of residuals. With what the local part says, all "
-        "of them sum to the logit."
-    )
+    caption = f"Of {len(one.voters):,} training nodes near it in the learned metric, the {len(rows):,} that weigh most."
+    if one.voters[0].contributions is not None:
+        caption += " What each adds to the logits of two classes: with what the local part says, all sum to the logit."
     return Section("Who voted", rows, caption, text_columns=2)
 
 

@@ -20,7 +20,7 @@ import math
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -30,10 +30,13 @@ from nlgnn.nn.dense import cross_entropy
 from nlgnn.nn.dropout import RandomNormals
 from nlgnn.nn.inputs import Features
 from nlgnn.nn.layers import times
+from nlgnn.nn.sparse import Operator
+from nlgnn.nn.streamed import StreamedFeatures
 from nlgnn.nn.windows import Neighbours, window_neighbours, window_sums
 
 NODES_FOR_THE_SCALE = 4096
 HALVINGS = 30
+FIRST_STRENGTH = 0.1
 
 
 class MetricOrder(nn.Module):
@@ -63,6 +66,7 @@ class MetricOrder(nn.Module):
         random: bool = False,
     ) -> None:
         super().__init__()
+        check_width("in_channels", in_channels)
         for name, number in (("dim", dim), ("orders", orders), ("radius", radius)):
             check_width(f"metric_{name}", number)
         check_choice("metric_form", form, ("residual", "label"))
@@ -74,7 +78,9 @@ class MetricOrder(nn.Module):
         self.radius, self.perplexity, self.eps, self.form, self.random = radius, perplexity, eps, form, random
         self.weight = nn.Parameter(torch.empty(in_channels, dim))
         self.log_temperature = nn.Parameter(torch.empty(()))
-        # Positive always: with the sign of the votes turned around, the metric would unlearn.
+        # Positive always: with the sign of the votes turned around, the metric would unlearn. Small at first: what
+        # votes have to say grows with it, their noise with its square, and to be rid of noise the metric would lump all
+        # nodes together.
         self.log_strength = nn.Parameter(torch.empty(()), requires_grad=form == "residual")
         self.scale = nn.Parameter(torch.empty(in_channels, 1), requires_grad=False)  # chosen, not learned
         self.normals = RandomNormals(orders)
@@ -83,12 +89,13 @@ class MetricOrder(nn.Module):
     def reset_parameters(self) -> None:
         nn.init.normal_(self.weight)
         nn.init.zeros_(self.log_temperature)
-        nn.init.zeros_(self.log_strength)
+        nn.init.constant_(self.log_strength, math.log(FIRST_STRENGTH))
         nn.init.ones_(self.scale)
 
     def forward(self, g: Features) -> Float[Tensor, "n m"]:
-        """Where every node stands in the metric."""
-        return times(g, self.scale * self.weight)
+        """Where every node stands in the metric, 0 in the middle: far from it, rounding would drown differences."""
+        e = times(g, self.scale * self.weight)
+        return e - e.mean(0)
 
     def keys(self, e: Float[Tensor, "n m"]) -> Float[Tensor, "h n"]:
         """What nodes are sorted by, one row an order."""
@@ -123,10 +130,11 @@ class MetricOrder(nn.Module):
             return self.log_strength.exp() * votes / (self.eps + weights)
         return ((votes + self.eps * self._shares(known, votes)) / (self.eps + weights)).log()
 
-    def _shares(self, known: Int[Tensor, " n"], like: Float[Tensor, "n c"]) -> Float[Tensor, " c"]:
-        """Of the classes among training nodes; each is counted once more, so that none has a share of 0."""
-        counts = F.one_hot(known.clamp(min=0), like.shape[1]).mul((known >= 0).unsqueeze(1)).sum(0) + 1
-        return counts.to(like.dtype) / counts.sum()
+    def _shares(self, known: Int[Tensor, " n"], like: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
+        """Of the classes among the other training nodes; each is counted once more, so that none has a share of 0."""
+        labels = F.one_hot(known.clamp(min=0), like.shape[1]) * (known >= 0).unsqueeze(1)
+        counts = labels.sum(0) + 1 - labels
+        return counts.to(like.dtype) / counts.sum(1, keepdim=True)
 
     def loss(
         self,
@@ -143,7 +151,8 @@ class MetricOrder(nn.Module):
     def principal_keys(self, e: Float[Tensor, "n m"]) -> Float[Tensor, " n"]:
         """One order for all: along the direction in which nodes differ most."""
         centred = (e - e.mean(0)).detach()
-        direction = torch.linalg.eigh(centred.mT @ centred).eigenvectors[:, -1]
+        spread = torch.nan_to_num(centred.mT @ centred)  # what is no number is for the loss to tell
+        direction = torch.linalg.eigh(spread).eigenvectors[:, -1]
         largest = direction.gather(0, direction.abs().argmax(keepdim=True))  # whose sign decides which end is first
         keys: Tensor = centred @ (direction * largest.sign())
         return keys
@@ -156,24 +165,14 @@ class MetricOrder(nn.Module):
         dominates learns nothing. Bags of words are left as they are; their rare words would drown the others.
         """
         self.scale.fill_(1)
-        if isinstance(g, Tensor):
-            self.scale.div_(g.std(0, correction=0).clamp(min=1e-6).unsqueeze(1))
+        if not isinstance(g, Operator):
+            self.scale.copy_(_inverse_deviations(g).unsqueeze(1))
         e, was_training = self(g), self.training
         self.eval()
-        some = torch.linspace(0, len(e) - 1, min(len(e), NODES_FOR_THE_SCALE), device=e.device).long()
-        distances, near = self.distances(e, some)
+        count = min(len(e), NODES_FOR_THE_SCALE)
+        distances, near = self.distances(e, torch.arange(count, device=e.device) * len(e) // count)
         self.train(was_training)
-        low, high = -20.0, 20.0  # of the scale's logarithm
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            logits = (-math.exp(2 * middle) * distances).masked_fill(~near.counted, -torch.inf)
-            chances = logits.softmax(1)
-            entropy = torch.special.entr(chances).sum(1)
-            if len(entropy) and entropy.nanmedian() > math.log(self.perplexity):
-                low = middle
-            else:
-                high = middle
-        self.scale.mul_(math.exp((low + high) / 2))
+        self.scale.mul_(_scale_for(self.perplexity, distances, near.counted))
 
     def distances(self, e: Float[Tensor, "n m"], nodes: Int[Tensor, " k"]) -> tuple[Float[Tensor, "k w"], Neighbours]:
         """Squared, from some nodes to those that they hear."""
@@ -186,3 +185,41 @@ class MetricOrder(nn.Module):
         distances, near = self.distances(e, torch.tensor([node], device=e.device))
         counted = near.counted[0]
         return near.nodes[0][counted], (-self.log_temperature.exp() * distances[0]).exp()[counted]
+
+
+def _inverse_deviations(g: Tensor | StreamedFeatures) -> Float[Tensor, " d"]:
+    """One over the standard deviation of each column; 0 where a column hardly varies, for it tells no nodes apart."""
+    chunks = [g] if isinstance(g, Tensor) else (torch.from_numpy(rows).to(g.like) for _, rows in g.source.chunks())
+    count, mean, squares = 0, torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
+    for rows in chunks:  # as Chan, Golub and LeVeque merge the sums of two samples
+        own = rows.double()
+        mean, squares = mean.to(own.device), squares.to(own.device)
+        away = own.mean(0) - mean
+        squares = squares + (own - own.mean(0)).square().sum(0) + away.square() * count * len(own) / (count + len(own))
+        mean, count = mean + away * len(own) / (count + len(own)), count + len(own)
+    deviations = (squares / count).sqrt()
+    varies = deviations > 1e-6 * (mean.abs() + deviations)
+    return torch.where(varies, 1 / deviations.clamp(min=1e-300), 0.0)
+
+
+def _scale_for(perplexity: float, distances: Float[Tensor, "k w"], counted: Bool[Tensor, "k w"]) -> float:
+    """What e is to be multiplied by, for the weights of some nodes' neighbours to have that perplexity in the median.
+
+    Nodes that are alike, with whom a node is in touch at any scale, are not counted. Where too few others are left, the
+    scale is such that a usual distance is 1.
+    """
+    distances = distances.double()
+    counted = counted & (distances > 1e-9 * distances.max())
+    if not counted.any():
+        return 1.0
+    usual = distances[counted].median()
+    low, high = math.log(1e-4 / usual.sqrt()), math.log(1e4 / usual.sqrt())
+    lowest, highest = low, high
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        chances = (-math.exp(2 * middle) * distances).masked_fill(~counted, -torch.inf).softmax(1)
+        if torch.special.entr(chances).sum(1).nanmedian() > math.log(perplexity):
+            low = middle
+        else:
+            high = middle
+    return float(usual.rsqrt()) if lowest == low or highest == high else math.exp((low + high) / 2)

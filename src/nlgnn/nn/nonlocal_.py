@@ -66,7 +66,8 @@ class NonLocal(nn.Module):
         order: "score" sorts by the learned score, "random" by a random key: a control; "metric" along projections of a
             metric that is trained: see `MetricOrder`.
         readout: "conv" convolves along the order; "vote" lets training nodes vote on those near them in the metric,
-            which goes with the orders metric and, as a control, random. By default vote for the metric, else conv.
+            which goes with the orders metric and, as a control, random. By default vote for the metric, else conv. Of
+            a model that votes, all options of convolutions, score and head mean nothing.
         aggregation: "sort" is the method; "attention" attends over all pairs of nodes, O(n²), to compare with.
         head: "concat" classifies from [z, ẑ]; "residual" adds a linear map of ẑ to z, which then are local logits.
         local_loss: weight of the local logits' own loss; the rest is the weight of the loss of the final ones.
@@ -74,7 +75,7 @@ class NonLocal(nn.Module):
         convs: a module in place of the convolutions.
         metric: for the order metric and for votes, a `MetricOrder` of the nodes' raw input.
         metric_input: what the metric looks at: a node's features, or its row of the adjacency matrix.
-        metric_lr: learning rate of the metric; 0 leaves it as it was drawn: a control.
+        metric_lr: learning rate of a learned metric; 0 leaves it as it was drawn: a control.
         num_nodes: for votes, nodes of the graph.
     """
 
@@ -106,6 +107,11 @@ class NonLocal(nn.Module):
         super().__init__()
         check_width("out_channels", out_channels)
         readout = check_readout(order, readout, aggregation, metric)
+        check_choice("metric_input", metric_input, ("features", "adjacency"))
+        if metric_lr < 0:
+            raise OptionError(
+                f"metric_lr={metric_lr} is negative.", "Give a learning rate, or 0 to leave the metric as drawn."
+            )
         reads_logits = head == "residual" or local_loss > 0 or metric is not None
         if reads_logits and embedding_channels != out_channels:
             raise OptionError(
@@ -199,7 +205,7 @@ class NonLocal(nn.Module):
                 f"metric_input='adjacency' does not go with {type(self.local).__name__}, which takes more than edges.",
                 "Use metric_input='features'.",
             )
-        return InputsAndRows(*prepared, Operator.from_scipy(graph.undirected_adjacency, symmetric=True))
+        return InputsAndRows(*prepared, Operator.from_scipy(graph.undirected_weights, symmetric=True))
 
     def before_training(self, inputs: tuple[Any, ...], known: Int[Tensor, " n"]) -> None:
         """Where an order is learned: how far nodes hear, and with votes the labels that they vote with."""
@@ -306,7 +312,8 @@ class NonLocal(nn.Module):
     ) -> Float[Tensor, ""]:
         """Cross entropy of the final logits, mixed with that of the local ones where `local_loss` says so.
 
-        Where the metric is learned, that of the local logits and that of its votes are added.
+        Where a metric is learned, it is the sum of three, whatever `local_loss` says: of the local logits, of the
+        metric's votes and, of a model that convolves, of the final logits.
         """
         if isinstance(output, Tensor):
             return cross_entropy(output, y, nodes)
@@ -318,13 +325,18 @@ class NonLocal(nn.Module):
         return (1 - self.local_loss) * final + self.local_loss * local
 
 
+def readout_of(order: str, readout: Literal["conv", "vote"] | None) -> Literal["conv", "vote"]:
+    """What reads an order, also where it is not said."""
+    return readout or ("vote" if order == "metric" else "conv")
+
+
 def check_readout(
     order: str, readout: Literal["conv", "vote"] | None, aggregation: str, metric: nn.Module | None
 ) -> Literal["conv", "vote"]:
     """What reads the order, checked against what else is wanted."""
     check_choice("order", order, ("score", "random", "metric"))
     check_choice("aggregation", aggregation, ("sort", "attention"))
-    chosen = readout or ("vote" if order == "metric" else "conv")
+    chosen = readout_of(order, readout)
     check_choice("readout", chosen, ("conv", "vote"))
     if chosen == "vote" and order == "score":
         raise OptionError("readout='vote' needs a metric, which order='score' has not.", "Use order='metric'.")
@@ -334,6 +346,6 @@ def check_readout(
     if needed != (metric is not None):
         raise OptionError(
             f"order={order!r} with readout={chosen!r} {'needs a' if needed else 'has no'} metric.",
-            "Give metric=MetricOrder(in_channels) with order='metric', and only there.",
+            "Give metric=MetricOrder(in_channels) with order='metric' or readout='vote', and only there.",
         )
     return chosen

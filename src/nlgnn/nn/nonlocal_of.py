@@ -11,7 +11,7 @@ from nlgnn.errors import OptionError, nearest
 from nlgnn.nn.checks import check_width
 from nlgnn.nn.local import GAT, GCN, MLP
 from nlgnn.nn.metric_order import MetricOrder
-from nlgnn.nn.nonlocal_ import NonLocal
+from nlgnn.nn.nonlocal_ import NonLocal, readout_of
 
 
 class NonLocalOf(NonLocal):
@@ -58,12 +58,12 @@ class NonLocalOf(NonLocal):
         metric_form: Literal["residual", "label"] = "residual",
         **options: Any,
     ) -> None:
-        for_local, for_wrapper = option_names(self.local_class), option_names(NonLocal)
+        for_local, for_wrapper = option_names(self.local_class), option_names(NonLocal) - {"metric"}
         unknown = sorted(set(options) - for_local - for_wrapper)
         if unknown:
+            known = for_local | for_wrapper | option_names(NonLocalOf)
             raise OptionError(
-                f"{type(self).__name__} has no option {unknown[0]!r}.",
-                nearest(unknown[0], sorted(for_local | for_wrapper)),
+                f"{type(self).__name__} has no option {unknown[0]!r}.", nearest(unknown[0], sorted(known))
             )
         width = out_channels if embedding_channels is None else check_width("embedding", embedding_channels)
         local_options = {name: value for name, value in options.items() if name in for_local}
@@ -72,9 +72,9 @@ class NonLocalOf(NonLocal):
             wrapper_options["conv_dropout"] = options.get("dropout", 0.0)
         local = self.local_class(in_channels, hidden_channels, width, **local_options)
         order = options.get("order", "score")
-        if order == "metric" or options.get("readout") == "vote":
+        if order == "metric" or readout_of(order, options.get("readout")) == "vote":
             wrapper_options["metric"] = MetricOrder(
-                options.get("num_nodes", 0) if options.get("metric_input") == "adjacency" else in_channels,
+                options.get("num_nodes") or 0 if options.get("metric_input") == "adjacency" else in_channels,
                 dim=metric_dim,
                 orders=metric_orders,
                 radius=metric_radius,

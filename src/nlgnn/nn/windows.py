@@ -52,13 +52,14 @@ class Neighbours(NamedTuple):
 def window_neighbours(keys: Float[Tensor, "h n"], nodes: Int[Tensor, " k"], radius: int) -> Neighbours:
     """Node by node, for few nodes."""
     orders = stable_order(keys)
-    places = _places(orders)[:, nodes]  # [h, k]
+    all_places = _places(orders)
+    places = all_places[:, nodes]  # [h, k]
     offsets = torch.tensor([offset for offset in range(-radius, radius + 1) if offset], device=keys.device)
     seen = places.unsqueeze(2) + offsets  # [h, k, 2 radius]
     inside = (seen >= 0) & (seen < keys.shape[1])
     found = orders.gather(1, seen.clamp(0, keys.shape[1] - 1).flatten(1)).view_as(seen)
     for order in range(1, len(orders)):
-        in_others = _places(orders)[:order, found[order]]  # [order, k, 2 radius]
+        in_others = all_places[:order, found[order]]  # [order, k, 2 radius]
         inside[order] &= ((in_others - places[:order].unsqueeze(2)).abs() > radius).all(0)
     return Neighbours(found.transpose(0, 1).flatten(1), inside.transpose(0, 1).flatten(1))
 

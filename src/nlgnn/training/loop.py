@@ -83,24 +83,22 @@ def _train_until_some_stop(
 
 
 def _validated(replicas: Sequence[Replica], logits: Tensor, y: Tensor, val: Tensor) -> tuple[list[float], list[float]]:
-    """Loss and metric of every replica; where models could say several things, the best of them is chosen."""
+    """Loss and metric of every replica. Where models could say several things, the best is chosen by the metric, of
+    equals the first; the loss is the lowest of them, which does not jump when another is chosen."""
     metric = replicas[0].recipe.metric
     if logits.ndim == 3:
         return validate(metric, logits, y, val)
     answers = logits.shape[1]
     losses, metrics = validate(metric, logits.flatten(0, 1), y, val.repeat_interleave(answers, 0))
-    chosen = []
+    lowest, chosen = [], []
     for number, replica in enumerate(replicas):
         own = range(number * answers, (number + 1) * answers)
-        # Of equals the first.
-        best = (
-            min(own, key=losses.__getitem__)
-            if replica.recipe.selection == "lowest-loss"
-            else max(own, key=metrics.__getitem__)
-        )
+        of_least_loss, of_best_metric = min(own, key=losses.__getitem__), max(own, key=metrics.__getitem__)
+        best = of_least_loss if replica.recipe.selection == "lowest-loss" else of_best_metric
         replica.model.choose_answer(best - own.start)  # type: ignore[operator]
-        chosen.append(best)
-    return [losses[best] for best in chosen], [metrics[best] for best in chosen]
+        lowest.append(losses[of_least_loss])
+        chosen.append(metrics[best])
+    return lowest, chosen
 
 
 def _record(replica: Replica, train_loss: float, val_loss: float, val_metric: float) -> None:

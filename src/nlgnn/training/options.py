@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 from pydantic import TypeAdapter, ValidationError
 
 from nlgnn.errors import OptionError
-from nlgnn.nn.nonlocal_ import NonLocal
+from nlgnn.nn.nonlocal_ import NonLocal, readout_of
 from nlgnn.nn.nonlocal_of import NonLocalOf
 from nlgnn.training.system import System
 from nlgnn.training.systems import SYSTEMS, load
@@ -63,8 +63,8 @@ def given_sizes(system: System, arguments: Mapping[str, Any], **sizes: int) -> d
 
 def _asks_for_nodes(system: System, arguments: Mapping[str, Any]) -> bool:
     """Whether the local part of a non-local system does, or votes, or a metric of adjacency rows."""
-    by_number = arguments.get("order") == "metric" and arguments.get("readout") is None
-    by_number = by_number or arguments.get("readout") == "vote" or arguments.get("metric_input") == "adjacency"
+    votes = readout_of(arguments.get("order", "score"), arguments.get("readout")) == "vote"
+    by_number = votes or arguments.get("metric_input") == "adjacency"
     return by_number or "num_nodes" in inspect.signature(classes_of(system)[0]).parameters
 
 

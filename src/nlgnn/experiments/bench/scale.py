@@ -115,15 +115,15 @@ def train(job: Job, graph: Graph) -> dict[str, Any]:
     def factory() -> nn.Module:
         return stamped(SYSTEMS[job.system](graph.num_features, HIDDEN, graph.num_classes, **nodes), stamps)
 
-    recipe = Recipe(
-        features="none", epochs=WARM_UP + job.epochs, stopping="never", threads=LARGE_GRAPH_THREADS, device="cpu"
-    )
+    # Where nothing is random, the forward that evaluates an epoch serves the next one, so that there is one loss more
+    # than epochs.
+    losses = WARM_UP + job.epochs + 1
+    epochs = losses if job.system == LEARNED else losses - 1
+    recipe = Recipe(features="none", epochs=epochs, stopping="never", threads=LARGE_GRAPH_THREADS, device="cpu")
     fit(factory, graph, make_splits(graph, "random-60", 1), recipe, progress=False)
-    # The last ones, since the estimate of memory makes a few steps first. Where nothing is random, the forward that
-    # evaluates an epoch serves the next one, so that there is one more than epochs.
-    losses = recipe.epochs + (job.system != LEARNED)
     if len(stamps) < losses:
         raise NlgnnError(f"{len(stamps)} losses were computed in {recipe.epochs} epochs.", "Count epochs otherwise.")
+    # The last ones, since the estimate of memory makes a few steps first.
     seconds = np.diff(stamps[-losses:])[WARM_UP:].tolist()
     return {
         "system": job.system,
