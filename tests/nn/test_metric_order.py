@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.on_disk import FeaturesOnDisk
-from nlgnn.nn import MLP, NLGCN, NLMLP, MetricOrder, NonLocal, Operator
+from nlgnn.nn import MLP, NLGCN, NLMLP, MetricOrder, NonLocal, Operator, metric_order
 from nlgnn.nn.inputs import prepare
 from nlgnn.nn.sparse import spmm
 from nlgnn.nn.streamed import StreamedFeatures
@@ -150,7 +150,8 @@ def test_nodes_that_are_alike_do_not_blow_the_scale_up(kinds):
     assert order.scale.min() > 0
 
 
-def test_features_on_disk_are_standardised_alike(tmp_path):
+def test_features_on_disk_are_standardised_alike(tmp_path, monkeypatch):
+    monkeypatch.setattr(metric_order, "ROWS_AT_ONCE", 7)  # several parts, of unequal length
     x = random_graph().x * np.array([1, 100, 1e-3, 1], np.float32)
     np.save(tmp_path / "x.npy", x)
     on_disk = StreamedFeatures(FeaturesOnDisk.from_memmap(np.load(tmp_path / "x.npy", mmap_mode="r"), "x"))
@@ -161,6 +162,8 @@ def test_features_on_disk_are_standardised_alike(tmp_path):
         order.choose_scale(features)
         scales.append(order.scale.detach())
     torch.testing.assert_close(*scales, rtol=1e-4, atol=0)
+    scale = scales[0].numpy().ravel()
+    np.testing.assert_allclose(scale * x.std(0), scale[0] * x.std(0)[0], rtol=1e-4)
 
 
 def test_what_is_no_number_is_for_the_loss_to_tell():

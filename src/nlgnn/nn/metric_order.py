@@ -17,6 +17,7 @@ evaluation. S is chosen once so that a node hears about `perplexity` others at t
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Literal
 
 import torch
@@ -34,7 +35,7 @@ from nlgnn.nn.sparse import Operator
 from nlgnn.nn.streamed import StreamedFeatures
 from nlgnn.nn.windows import Neighbours, window_neighbours, window_sums
 
-NODES_FOR_THE_SCALE = 4096
+NODES_FOR_THE_SCALE, ROWS_AT_ONCE = 4096, 2**16
 HALVINGS = 30
 FIRST_STRENGTH = 0.1
 
@@ -189,7 +190,10 @@ class MetricOrder(nn.Module):
 
 def _inverse_deviations(g: Tensor | StreamedFeatures) -> Float[Tensor, " d"]:
     """One over the standard deviation of each column; 0 where a column hardly varies, for it tells no nodes apart."""
-    chunks = [g] if isinstance(g, Tensor) else (torch.from_numpy(rows).to(g.like) for _, rows in g.source.chunks())
+    if isinstance(g, Tensor):
+        chunks: Iterable[Tensor] = g.split(ROWS_AT_ONCE)
+    else:
+        chunks = (torch.from_numpy(rows).to(g.like) for _, rows in g.source.chunks())
     count, mean, squares = 0, torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
     for rows in chunks:  # as Chan, Golub and LeVeque merge the sums of two samples
         own = rows.double()
