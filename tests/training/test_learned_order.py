@@ -58,14 +58,12 @@ def test_the_chosen_share_is_the_best_in_validation(monkeypatch: pytest.MonkeyPa
     graph = small_graph()
     honest = MetricOrder.said
     # Whatever nodes hear, it is far from what is right, and strongly so.
-    monkeypatch.setattr(
-        MetricOrder, "said", lambda self, heard, known: honest(self, heard, known) * 0 + torch.tensor([1e6, -1e6])
-    )
+    monkeypatch.setattr(MetricOrder, "said", lambda *given: honest(*given) * 0 + torch.tensor([1e6, -1e6]))
     for run in fitted(graph):
         assert SHARES[int(run.state["vote.share"])] == 0
     truth = torch.from_numpy(graph.y)
     right = torch.nn.functional.one_hot(truth, 2) * 1e6
-    monkeypatch.setattr(MetricOrder, "said", lambda self, heard, known: honest(self, heard, known) * 0 + right)
+    monkeypatch.setattr(MetricOrder, "said", lambda *given: honest(*given) * 0 + right)
     for run in fitted(graph):
         assert SHARES[int(run.state["vote.share"])] == 0.25
         assert run.val["accuracy"] == 100

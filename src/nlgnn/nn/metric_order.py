@@ -37,7 +37,7 @@ from nlgnn.nn.windows import Neighbours, window_neighbours, window_sums
 
 NODES_FOR_THE_SCALE, ROWS_AT_ONCE = 4096, 2**16
 HALVINGS = 30
-FIRST_STRENGTH = 0.1
+TEACHING = 0.1  # how much votes count where they teach the metric
 
 
 class MetricOrder(nn.Module):
@@ -79,9 +79,6 @@ class MetricOrder(nn.Module):
         self.radius, self.perplexity, self.eps, self.form, self.random = radius, perplexity, eps, form, random
         self.weight = nn.Parameter(torch.empty(in_channels, dim))
         self.log_temperature = nn.Parameter(torch.empty(()))
-        # Positive always: with the sign of the votes turned around, the metric would unlearn. Small at first: what
-        # votes have to say grows with it, their noise with its square, and to be rid of noise the metric would lump all
-        # nodes together.
         self.log_strength = nn.Parameter(torch.empty(()), requires_grad=form == "residual")
         self.scale = nn.Parameter(torch.empty(in_channels, 1), requires_grad=False)  # chosen, not learned
         self.normals = RandomNormals(orders)
@@ -90,7 +87,7 @@ class MetricOrder(nn.Module):
     def reset_parameters(self) -> None:
         nn.init.normal_(self.weight)
         nn.init.zeros_(self.log_temperature)
-        nn.init.constant_(self.log_strength, math.log(FIRST_STRENGTH))
+        nn.init.zeros_(self.log_strength)
         nn.init.ones_(self.scale)
 
     def forward(self, g: Features) -> Float[Tensor, "n m"]:
@@ -113,9 +110,19 @@ class MetricOrder(nn.Module):
             local: logits of the local model in evaluation mode; they get no gradient.
             known: labels of training nodes; -1 elsewhere.
         """
+        said = self.said(e, local, known)
+        return self.log_strength.exp() * said if self.form == "residual" else said
+
+    def said(
+        self, e: Float[Tensor, "n m"], local: Float[Tensor, "n c"], known: Int[Tensor, " n"]
+    ) -> Float[Tensor, "n c"]:
+        """What every node hears, before it is weighed against the local logits."""
         messages = self.messages(local, known)
         heard = window_sums(e, self.log_temperature.exp(), messages, self.keys(e), self.radius)
-        return self.said(heard, known)
+        votes, weights = heard[:, :-1], heard[:, -1:]
+        if self.form == "residual":
+            return votes / (self.eps + weights)
+        return ((votes + self.eps * self._shares(known, votes)) / (self.eps + weights)).log()
 
     def messages(self, local: Float[Tensor, "n c"], known: Int[Tensor, " n"]) -> Float[Tensor, "n k"]:
         """What every node says: its residual or label, and that it says something."""
@@ -123,13 +130,6 @@ class MetricOrder(nn.Module):
         labels = F.one_hot(known.clamp(min=0), local.shape[1]).to(local.dtype)
         votes = labels - local.detach().softmax(1) if self.form == "residual" else labels
         return torch.cat([votes * speaks, speaks], dim=1)
-
-    def said(self, heard: Float[Tensor, "n k"], known: Int[Tensor, " n"]) -> Float[Tensor, "n c"]:
-        """From weighted sums of messages to what is added to the logits."""
-        votes, weights = heard[:, :-1], heard[:, -1:]
-        if self.form == "residual":
-            return self.log_strength.exp() * votes / (self.eps + weights)
-        return ((votes + self.eps * self._shares(known, votes)) / (self.eps + weights)).log()
 
     def _shares(self, known: Int[Tensor, " n"], like: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
         """Of the classes among the other training nodes; each is counted once more, so that none has a share of 0."""
@@ -144,10 +144,17 @@ class MetricOrder(nn.Module):
         y: Int[Tensor, " n"],
         nodes: Int[Tensor, " k"],
     ) -> Float[Tensor, ""]:
-        """How well training nodes are told from each other: none hears of its own label."""
+        """How well training nodes are told from each other: none hears of its own label.
+
+        What votes of residuals have to say grows with their strength, their noise with its square; and to be rid of
+        noise the metric would lump all nodes together. So weak votes teach it, whatever strength is learned for them.
+        """
         known = torch.full_like(y, -1).index_put((nodes,), y[nodes])
-        votes = self.votes(e, local, known)
-        return cross_entropy(local.detach() + votes if self.form == "residual" else votes, y, nodes)
+        local, said = local.detach(), self.said(e, local, known)
+        if self.form == "label":
+            return cross_entropy(said, y, nodes)
+        strong = cross_entropy(local + self.log_strength.exp() * said.detach(), y, nodes)
+        return cross_entropy(local + TEACHING * said, y, nodes) + strong
 
     def principal_keys(self, e: Float[Tensor, "n m"]) -> Float[Tensor, " n"]:
         """One order for all: along the direction in which nodes differ most."""
