@@ -21,7 +21,7 @@ from nlgnn.graph.splits import Split
 from nlgnn.training.execution import model_like
 from nlgnn.training.fit import fit, predict
 from nlgnn.training.model_folder import ModelFolder
-from nlgnn.training.prediction import temperatures, together
+from nlgnn.training.prediction import temperatures, together, without_weights
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import Run
 from nlgnn.training.systems import configure
@@ -99,6 +99,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, self.verdict_, self.graph_ = classes, verdict, graph
         self.temperatures_ = temperatures(each, runs, graph, splits)
         self.num_features_, self.num_nodes_ = graph.num_features, graph.num_nodes
+        self.weighted_ = graph.edge_weight is not None
         return self
 
     def _relabelled(self, nodes: object, y: object) -> tuple[Graph, NDArray[Any]]:
@@ -119,8 +120,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Graph | Sequence[int] | NDArray[np.integer] | None = None) -> NDArray[np.floating]:
         """Calibrated probabilities, `[nodes, classes]`: of a graph's nodes, or of some of the one it was fitted on."""
         check_is_fitted(self)
-        graph = X if isinstance(X, Graph) else self.graph_
-        self._check_graph(graph)
+        graph = self._checked(X if isinstance(X, Graph) else self.graph_)
         each = predict(self.factory_, graph, self.runs_, self.recipe_).numpy()
         mean = together(each, self.temperatures_)
         if X is None or isinstance(X, Graph):
@@ -153,7 +153,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return float(accuracy_score(names, self.predict(X).astype(str)[known]))
         return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
-    def _check_graph(self, graph: Graph) -> None:
+    def _checked(self, graph: Graph) -> Graph:
+        """One that the model can be asked about; without weights of edges where it was fitted without."""
         if graph.num_features != self.num_features_:
             raise DataError(
                 f"graph {graph.name!r} has {graph.num_features} features; the model has {self.num_features_}.",
@@ -165,6 +166,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "the labels of nodes that it has not seen.",
                 "Fit a model that reads features alone, such as nlgcn or nlmlp.",
             )
+        unexpected = graph.edge_weight is not None and not self.weighted_
+        return without_weights(graph, self.model_) if unexpected else graph
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model as a folder of JSON and safetensors. The graph is not in it."""
@@ -181,6 +184,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "temperatures": self.temperatures_,
                 "features": self.num_features_,
                 "nodes": self.num_nodes_,
+                "weighted": self.weighted_,
                 "runs": [run.summary() for run in self.runs_],
             },
             [run.state for run in self.runs_],
@@ -199,13 +203,14 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             made.factory_ = partial(load_system(get_system(made.model_)), **saved["model_arguments"])
             made.recipe_ = Recipe(**saved["recipe"])
             made.classes_, made.temperatures_ = np.array(saved["classes"]), saved["temperatures"]
-            made.num_features_, made.num_nodes_, made.graph_ = saved["features"], saved["nodes"], graph
+            made.num_features_, made.num_nodes_ = saved["features"], saved["nodes"]
+            made.weighted_ = saved.get("weighted", False)  # older versions, which do not say, did not look at weights
             made.runs_ = [Run(**{**run, "state": state}) for run, state in zip(saved["runs"], states, strict=True)]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunFolderError(
                 f"{path}/model.json cannot be used: {error}.", "Restore the file, or fit again."
             ) from None
-        made._check_graph(graph)
+        made.graph_ = made._checked(graph)
         return made
 
     def __sklearn_is_fitted__(self) -> bool:

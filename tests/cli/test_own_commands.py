@@ -126,9 +126,10 @@ def test_arrays_are_trained_on_and_predicted(command: Command) -> None:
     [
         (["pages.csv"], "nlgnn train --nodes pages.csv --edges FILE --label COLUMN"),
         (["web.graphml"], "nlgnn train --graph-file web.graphml --label COLUMN"),
+        (["arrays.npz"], "nlgnn train --graph-file arrays.npz\n"),
         (["nosuch.parquet"], "--nodes nosuch.parquet"),
         (["texass"], "Did you mean 'texas'?"),
-        (["--graph-file", "pages.csv", "--label", "topic"], "Give tables by --nodes and --edges"),
+        (["--graph-file", "pages.csv", "--label", "topic"], "Tables go to read_graph, or to --nodes and --edges"),
         (["--graph-file", "web.graphml"], "no column of labels is named"),
         (["--graph-file", "web.graphml", "--edges", "links.csv", "--label", "topic"], "Leave --edges out"),
         (["--graph-file", "web.graphml", "--id-column", "url", "--label", "topic"], "Leave --id-column out"),

@@ -17,7 +17,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.training.train import Plan, Trained, train
 
-NOTES = ["a note", "warning: The column 'colour' alone tells all."]
+NOTES = ("a note", "warning: The column 'colour' alone tells all.")
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,11 @@ import onnxruntime
 import pytest
 import torch
 from numpy.typing import NDArray
-from training_samples import GRAPH, easy_graph
+from training_samples import GRAPH, easy_graph, own_logits
 
 import nlgnn
 from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.inputs import prepare
 from nlgnn.nn.nonlocal_of import NLMLP
 from nlgnn.training import onnx as exporting
 from nlgnn.training.execution import model_like
@@ -50,14 +49,6 @@ def made(folder: Path, model: str, runs: int = 1, **options: Any) -> Trained:
         state = {name: 0.4 * torch.randn(value.shape, generator=generator) for name, value in shapes.items()}
         finished.append(Run(index, index, "random-60", index, state=state))
     return Trained(Plan("easy", model), recipe, factory, RunFolder(folder, {}), finished)
-
-
-def own_logits(trained: Trained, graph: Graph) -> NDArray[np.float32]:
-    model = model_like(trained.factory).eval()
-    model.load_state_dict(trained.runs[0].state)
-    with torch.no_grad():
-        logits: torch.Tensor = model(*prepare(model, graph.scale_features(trained.recipe.features)))
-    return logits.numpy()
 
 
 def foreign(path: Path, graph: Graph) -> NDArray[np.float32]:

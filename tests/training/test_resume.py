@@ -18,8 +18,10 @@ import torch
 from torch import nn
 from training_samples import (
     GRAPH,
+    NO_PROCESS,
     Linear,
     assert_same_runs,
+    half_written_by,
     quiet_resume,
     quiet_train,
     recipe,
@@ -53,7 +55,7 @@ def test_killed_at_any_rename(tmp_path: Path, expected: Trained, monkeypatch: py
             nonlocal left
             left -= 1
             if left < 0 and moment == "before":
-                shutil.copy(source, f"{source}0")  # what a process of another number leaves behind
+                shutil.copy(source, half_written_by(NO_PROCESS, target))
                 raise Killed
             rename(source, target)
             if left < 0:

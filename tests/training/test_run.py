@@ -225,13 +225,31 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     assert list(files_in(tmp_path)) == ["file"]
 
 
+def test_weights_can_be_read_by_whoever_can_read_other_files(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", {})
+    mask = os.umask(0o027)
+    try:
+        folder.save_run(a_run(0))
+        (tmp_path / "any").write_text("")
+    finally:
+        os.umask(mask)
+    modes = {(folder.path / name).stat().st_mode for name in ("models/00.safetensors", "summary.json")}
+    assert modes == {(tmp_path / "any").stat().st_mode} == {0o100640}
+
+
 def test_an_existing_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "precious").write_text("data")
+    path = tmp_path / "run"
+    path.mkdir()
+    (path / "precious").write_text("data")
     with pytest.raises(RunFolderError, match="exists already") as caught:
-        quiet_train(small_plan(), tmp_path / "run")
-    assert f"--resume {tmp_path / 'run'}" in caught.value.how
+        quiet_train(small_plan(), path)
+    assert "--resume" not in caught.value.how  # it is no run folder
     assert files_in(tmp_path) == {"run/precious": b"data"}
+    (path / "config.json").write_text("{}")
+    with pytest.raises(RunFolderError, match="exists already") as caught:
+        quiet_train(small_plan(), path)
+    assert f"--resume {path}" in caught.value.how
+    assert files_in(tmp_path) == {"run/precious": b"data", "run/config.json": b"{}"}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,20 +12,21 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from numpy.typing import NDArray
-from training_samples import Linear, assert_same_runs, easy_graph, recipe, splits_of
+from training_samples import Linear, assert_same_runs, easy_graph, own_logits, recipe, splits_of
 
-from nlgnn.errors import NlgnnWarning
+from nlgnn.datasets.own import OwnTables
+from nlgnn.errors import NlgnnWarning, RunFolderError
+from nlgnn.estimator import NodeClassifier
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.inputs import prepare
 from nlgnn.training import onnx as exporting
 from nlgnn.training.execution import model_like
 from nlgnn.training.fit import fit, fit_settings, predict
 from nlgnn.training.onnx import export_onnx
 from nlgnn.training.portable import Portable
+from nlgnn.training.predictor import new_graph
 from nlgnn.training.run import RunFolder
 from nlgnn.training.systems import configure
-from nlgnn.training.train import Plan, Trained, train
+from nlgnn.training.train import Plan, Trained, read_trained, resume, train
 
 
 def weighted_graph(num_nodes: int = 30, seed: int = 0) -> Graph:
@@ -88,14 +91,6 @@ def drawn(folder: Path, model: str, graph: Graph, **options: Any) -> Trained:
     return trained
 
 
-def own_logits(trained: Trained, graph: Graph) -> NDArray[np.float32]:
-    model = model_like(trained.factory).eval()
-    model.load_state_dict(trained.runs[0].state)
-    with torch.no_grad():
-        logits: torch.Tensor = model(*prepare(model, graph.scale_features(trained.recipe.features)))
-    return logits.numpy()
-
-
 @pytest.mark.parametrize("model", ["gcn", "nlgcn"])
 @pytest.mark.parametrize("seed", range(4))
 def test_portable_form_has_the_weights(tmp_path: Path, model: str, seed: int) -> None:
@@ -127,3 +122,81 @@ def test_the_part_that_an_export_is_checked_on_keeps_its_weights(monkeypatch: py
     part = exporting._first_nodes(graph)
     assert (part.undirected_weights != graph.undirected_weights[:10, :10]).nnz == 0
     assert part.undirected_weights.nnz > 0
+
+
+LEFT_OUT = "was trained without weights of edges: those of graph '{}' are left out here too."
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> OwnTables:
+    graph = weighted_graph()
+    rows = [
+        f"{node},{row[0]:.3f},{row[1]:.3f},{'ab'[label]}"
+        for node, (row, label) in enumerate(zip(graph.x, graph.y, strict=True))
+    ]
+    links = [
+        f"{source},{target},{weight}"
+        for (source, target), weight in zip(graph.edge_index.T, graph.edge_weight, strict=True)
+    ]
+    (tmp_path / "nodes.csv").write_text("\n".join(["id,one,two,topic", *rows]))
+    (tmp_path / "edges.csv").write_text("\n".join(["source,target,weight", *links]))
+    (tmp_path / "new.csv").write_text("id,one,two\nnew,0.5,0.5\n")
+    (tmp_path / "new-edges.csv").write_text("source,target,weight\nnew,1,0.001\nnew,2,5\n")
+    return OwnTables.at(tmp_path / "nodes.csv", tmp_path / "edges.csv", label="topic")
+
+
+def test_run_folders_of_a_time_when_weights_did_not_count(tables: OwnTables, tmp_path: Path) -> None:
+    """They are read as they were trained, new nodes too, and a training goes on in the same way."""
+    found = tables.read()
+    assert found.graph.edge_weight is not None
+    assert found.encoder is not None
+    encoder = json.loads(found.encoder.to_json())
+    plan = Plan("nodes", "gcn", runs=2, options={"epochs": 3, "hidden": 4}, tables=tables, encoder=encoder)
+    plain = replace(found.graph, edge_weight=None)
+    whole = train(plan, plain, tmp_path / "run", progress=False)
+    with pytest.warns(NlgnnWarning, match=re.escape(f"{tmp_path / 'run'} {LEFT_OUT.format('nodes')}")):
+        trained, graph = read_trained(tmp_path / "run")
+    assert graph.fingerprint == plain.fingerprint
+    larger, new = new_graph(trained, graph, tmp_path / "new.csv", tmp_path / "new-edges.csv")
+    assert (larger.graph.edge_weight, larger.graph.num_nodes, new.tolist()) == (None, 31, [30])
+    assert_same_runs(resume(trained.folder, graph, progress=False).runs, whole.runs)
+    weighted = train(plan, found.graph, tmp_path / "weighted", progress=False)
+    trained, graph = read_trained(tmp_path / "weighted")  # of which nothing is told
+    assert_same_runs(trained.runs, weighted.runs)
+    larger, _ = new_graph(trained, graph, tmp_path / "new.csv", tmp_path / "new-edges.csv")
+    assert larger.graph.edge_weight is not None
+    (tmp_path / "edges.csv").write_text("source,target,weight\n1,2,3\n")
+    with pytest.raises(RunFolderError, match="its features, edges or labels differ"):
+        read_trained(tmp_path / "run")
+
+
+def test_a_folder_that_lost_its_encoder(tables: OwnTables, tmp_path: Path) -> None:
+    graph = tables.read().graph
+    train(Plan("nodes", "mlp", runs=1, options={"epochs": 1}, tables=tables), graph, tmp_path / "run", progress=False)
+    with pytest.raises(RunFolderError, match=r"config\.json: it lacks 'encoder'"):
+        new_graph(*read_trained(tmp_path / "run"), tmp_path / "new.csv", None)
+
+
+def test_model_folders_of_a_time_when_weights_did_not_count(tmp_path: Path) -> None:
+    graph = weighted_graph()
+    plain = replace(graph, edge_weight=None)
+    fitted = NodeClassifier("gcn", n_runs=1, options={"epochs": 3}).fit(plain)
+    fitted.save(tmp_path / "old")
+    content = json.loads((tmp_path / "old" / "model.json").read_text())
+    assert content.pop("weighted") is False
+    (tmp_path / "old" / "model.json").write_text(json.dumps(content))  # as older versions wrote it
+    with pytest.warns(NlgnnWarning, match=f"gcn {LEFT_OUT.format('easy')}"):
+        loaded = NodeClassifier.load(tmp_path / "old", graph)
+    np.testing.assert_array_equal(loaded.predict_proba(), fitted.predict_proba())
+    for one in (loaded, fitted):
+        with pytest.warns(NlgnnWarning, match=f"gcn {LEFT_OUT.format('easy')}"):
+            np.testing.assert_array_equal(one.predict_proba(graph), fitted.predict_proba())
+
+
+def test_model_folders_of_weighted_graphs_use_them(tmp_path: Path) -> None:
+    graph = weighted_graph()
+    fitted = NodeClassifier("gcn", n_runs=1, options={"epochs": 3}).fit(graph)
+    fitted.save(tmp_path / "model")
+    loaded = NodeClassifier.load(tmp_path / "model", graph)  # of which nothing is told
+    np.testing.assert_array_equal(loaded.predict_proba(graph), fitted.predict_proba())
+    assert not np.allclose(loaded.predict_proba(replace(graph, edge_weight=None)), fitted.predict_proba())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -13,11 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
+from nlgnn.nn.inputs import prepare
 from nlgnn.training import loop
+from nlgnn.training.execution import model_like
+from nlgnn.training.left_behind import half_written
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replicas import Stack
 from nlgnn.training.run import Run, RunFolder
@@ -116,6 +121,15 @@ def watch_stacks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
+def own_logits(trained: Trained, graph: Graph) -> NDArray[np.float32]:
+    """What the first run's model itself gives."""
+    model = model_like(trained.factory).eval()
+    model.load_state_dict(trained.runs[0].state)
+    with torch.no_grad():
+        logits: torch.Tensor = model(*prepare(model, graph.scale_features(trained.recipe.features)))
+    return logits.numpy()
+
+
 GRAPH = easy_graph()
 
 
@@ -125,6 +139,14 @@ def quiet_train(plan: Plan, path: Path, graph: Graph = GRAPH) -> Trained:
 
 def quiet_resume(path: Path, graph: Graph = GRAPH) -> Trained:
     return resume(RunFolder.open(path), graph, progress=False)
+
+
+NO_PROCESS = 99_999_999  # more than a system gives
+
+
+def half_written_by(process: int, path: Path) -> Path:
+    """What a process of that number writes under before it is called `path`."""
+    return path.with_name(half_written(path).name.replace(f".{os.getpid()}.", f".{process}."))
 
 
 def signal_at(update: int, number: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:

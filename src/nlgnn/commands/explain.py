@@ -21,7 +21,7 @@ def explain(
     run: Annotated[
         int | None, typer.Option(help="The run whose weights are used.", show_default="the first finished one")
     ] = None,
-    top: Annotated[int, typer.Option(help="Graph neighbours that are shown at most.")] = 10,
+    top: Annotated[int, typer.Option(help="Neighbours, voters and columns that are shown at most.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")] = False,
 ) -> None:
     """Show why a trained model says what it says of a node.

@@ -6,7 +6,7 @@ import inspect
 import json
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from nlgnn.graph.graph import Graph
 
 Flags = Mapping[str, tuple[Any, Any]]  # by name: the type, and what typer is to know
-
-GRAPH_FILES = (".graphml", ".graphml.gz", ".npz")
-TABLES = (".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson", ".json", ".txt", ".gz")
 
 GraphName = Annotated[str | None, typer.Argument(help="A named graph: see `nlgnn datasets`.", show_default=False)]
 
@@ -102,9 +99,10 @@ def own_tables(settings: dict[str, Any]) -> OwnTables | None:
 
 def _check_graph_file(path: str, given: list[str]) -> None:
     """Raise for a file of another kind, and for flags that do not go with it."""
-    if not path.lower().endswith(GRAPH_FILES):
-        raise OptionError(f"{path} is neither .graphml nor .npz.", "Give tables by --nodes and --edges.")
-    misplaced = [name for name in given if name in (OF_COLUMNS if path.lower().endswith(".npz") else OF_TABLES)]
+    from nlgnn.datasets.tables.graph_files import check_graph_file, has_columns
+
+    check_graph_file(path)
+    misplaced = [name for name in given if name in (OF_TABLES if has_columns(path) else OF_COLUMNS)]
     if misplaced:
         flag = f"--{misplaced[0].replace('_', '-')}"
         raise OptionError(f"{flag} does not go with {path}, which has no such tables or columns.", f"Leave {flag} out.")
@@ -119,7 +117,7 @@ class GivenGraph(NamedTuple):
     load: Callable[[], Graph]
     tables: OwnTables | None = None
     encoder: dict[str, Any] | None = None
-    notes: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
 
 
 def given_graph(command: str, name: str | None, tables: OwnTables | None, allow_unverified: bool) -> GivenGraph:
@@ -147,13 +145,16 @@ def _described(command: str, name: str) -> Dataset:
     try:
         return describe(name)
     except DataError:
-        if not (os.path.isfile(name) or name.lower().endswith((*TABLES, *GRAPH_FILES))):
+        from nlgnn.datasets.tables.graph_files import GRAPH_FILES, has_columns
+        from nlgnn.datasets.tables.table import TABLE_FILES
+
+        if not (os.path.isfile(name) or name.lower().endswith((*TABLE_FILES, *GRAPH_FILES))):
             raise
-        flag = "--graph-file" if name.lower().endswith(GRAPH_FILES) else "--nodes"
-        others = "" if flag == "--graph-file" else " --edges FILE"
+        flag, others = ("--graph-file", "") if name.lower().endswith(GRAPH_FILES) else ("--nodes", " --edges FILE")
+        others += " --label COLUMN" * has_columns(name)
         raise OptionError(
             f"{name} is a file, not the name of a graph.",
-            f"Give your own graph by flags: nlgnn {command} {flag} {shlex.quote(name)}{others} --label COLUMN",
+            f"Give your own graph by flags: nlgnn {command} {flag} {shlex.quote(name)}{others}",
         ) from None
 
 
@@ -172,9 +173,9 @@ def _read(tables: OwnTables) -> GivenGraph:
     return GivenGraph(tables.name, protocol, lambda: found.graph, tables, encoder, tell_findings(found))
 
 
-def tell_findings(found: TableGraph) -> list[str]:
+def tell_findings(found: TableGraph) -> tuple[str, ...]:
     """Warnings come last, for the eye; what was said."""
-    sentences = [*found.notes, *(f"warning: {warning}" for warning in found.warnings)]
+    sentences = (*found.notes, *(f"warning: {warning}" for warning in found.warnings))
     for sentence in sentences:
         errors.print(sentence, soft_wrap=True, markup=False)
     return sentences

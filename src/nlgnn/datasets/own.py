@@ -17,7 +17,7 @@ from nlgnn.datasets.tables import (
     stack_tables,
 )
 from nlgnn.datasets.tables.files import open_content
-from nlgnn.datasets.tables.graph_files import read_graphml
+from nlgnn.datasets.tables.graph_files import has_columns, read_graphml
 from nlgnn.datasets.tables.read import default_name
 from nlgnn.datasets.tables.roles import edge_roles, node_roles
 from nlgnn.errors import DataError
@@ -67,8 +67,8 @@ class OwnTables:
 
     @property
     def has_columns(self) -> bool:
-        """Whether there is something to name: a NumPy archive holds arrays."""
-        return self.graph_file is None or not self.graph_file.lower().endswith(".npz")
+        """Whether there is something to name."""
+        return self.graph_file is None or has_columns(self.graph_file)
 
     def read(self) -> TableGraph:
         if self.graph_file is None:

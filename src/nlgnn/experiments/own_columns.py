@@ -49,7 +49,7 @@ def num_columns(plan: Plan) -> int:
 def column_effects(trained: Trained, graph: Graph, node: int, run: Run) -> list[ColumnEffect]:
     """Of the columns in which a node is furthest from the average, those first that change most; none without columns.
 
-    Other nodes, and all other columns, stay as they are.
+    Other nodes, and all other columns, stay as the encoder made them: where rows are scaled, that comes afterwards.
     """
     encoder = encoder_of(trained.plan)
     if encoder is None or trained.plan.tables is None:
@@ -95,9 +95,9 @@ def effects_section(effects: Sequence[ColumnEffect], prediction: str, num_column
     ]
     caption = (
         f"Without it: the probability of {_short(prediction)} by the same run if that column of this node were as it "
-        "is on average over all nodes, and all else unchanged: other columns, other nodes. Columns that tell the same "
-        f"can stand in for each other: without one of them little changes. {len(effects)} of {num_columns} columns "
-        "were tried"
+        "is on average over all nodes. Other nodes, and its other columns as encoded, are unchanged; where rows are "
+        "scaled to one length (unit-l2, unit-sum), its row is scaled anew. Columns that tell the same can stand in for "
+        f"each other: without one of them little changes. {len(effects)} of {num_columns} columns were tried"
         + (", those in which the node differs most from the average." if len(effects) < num_columns else ".")
     )
     return Section("Its own columns", rows, caption, text_columns=2)

@@ -97,11 +97,12 @@ def from_networkx(
     nodes = list(network.nodes)
     number = {node: i for i, node in enumerate(nodes)}
     edges = [(number[source], number[target]) for source, target in network.edges()]
-    weights = _weights([given.get(weight) for *_, given in network.edges(data=True)], f"the attributes {weight!r}")
+    weights = _weights([given.get(weight) for *_, given in network.edges(data=True)], weight)
     attributes = [network.nodes[node] for node in nodes]
     class_names = tuple(network.graph.get("class_names", ()))
-    graph = _from_attributes(nodes, attributes, edges, features, label, name, network.is_directed(), class_names)
-    return graph if weights is None else replace(graph, edge_weight=weights)
+    return _from_attributes(
+        nodes, attributes, edges, weights, features, label, name, network.is_directed(), class_names
+    )
 
 
 def to_networkx(graph: Graph) -> Any:
@@ -144,24 +145,23 @@ def from_igraph(
 ) -> Graph:
     """A Graph from an igraph graph; arguments as of `from_networkx`. Nodes are called by their attribute `name`."""
     names = network.vs["name"] if "name" in network.vs.attributes() else range(network.vcount())
-    rows = [vertex.attributes() for vertex in network.vs]
-    graph = _from_attributes(names, rows, network.get_edgelist(), features, label, name, network.is_directed(), ())
-    given = network.es[weight] if weight in network.es.attributes() else []
-    weights = _weights(given, f"the attributes {weight!r}")
-    return graph if weights is None else replace(graph, edge_weight=weights)
+    rows, edges = [vertex.attributes() for vertex in network.vs], network.get_edgelist()
+    weights = _weights(network.es[weight] if weight in network.es.attributes() else [], weight)
+    return _from_attributes(names, rows, edges, weights, features, label, name, network.is_directed(), ())
 
 
-def _weights(values: Sequence[Any], what: str) -> NDArray[np.float32] | None:
+def _weights(values: Sequence[Any], attribute: str | None) -> NDArray[np.float32] | None:
     """1 where there is none; None where no edge has one."""
     if all(value is None for value in values):
         return None
-    return as_weights([1 if value is None else value for value in values], what)
+    return as_weights([1 if value is None else value for value in values], f"the attributes {attribute!r}")
 
 
 def _from_attributes(
     nodes: Sequence[Any],
     attributes: Sequence[Mapping[str, Any]],
     edges: Sequence[tuple[int, int]],
+    weights: NDArray[np.float32] | None,
     features: str | None,
     label: str,
     name: str,
@@ -195,6 +195,7 @@ def _from_attributes(
         name=name,
         class_names=class_names,
         node_names=None if list(nodes) == list(range(len(nodes))) else tuple(str(node) for node in nodes),
+        edge_weight=weights,
     )
 
 

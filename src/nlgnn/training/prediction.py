@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nlgnn.errors import NlgnnError, OptionError
+from nlgnn.errors import NlgnnError, NlgnnWarning, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.training.calibration import calibrated, temperature
@@ -19,6 +21,13 @@ from nlgnn.training.run import Run, check_target, write_whole
 
 ENDINGS = (".csv", ".parquet")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def without_weights(graph: Graph, trained: object) -> Graph:
+    """For what was trained on edges without weights, or by a version that did not look at them; told as a warning."""
+    what = f"{trained} was trained without weights of edges: those of graph {graph.name!r} are left out here too."
+    warnings.warn(what, NlgnnWarning, stacklevel=3)
+    return replace(graph, edge_weight=None)
 
 
 def temperatures(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from nlgnn.graph.splits import make_splits
 from nlgnn.training.execution import model_like
 from nlgnn.training.fit import predict
 from nlgnn.training.prediction import temperatures
-from nlgnn.training.train import Trained
+from nlgnn.training.train import Trained, bad_config
 
 
 def probabilities_of(trained: Trained, graph: Graph) -> NDArray[np.floating]:
@@ -42,9 +43,12 @@ def new_graph(
             f"{trained.folder.path} was trained on {what}: there are no tables to add new nodes to.",
             "Train on tables of your own: nlgnn train --nodes … --edges … --label …",
         )
-    assert plan.encoder is not None  # features of tables are always encoded
+    if plan.encoder is None:
+        raise bad_config(trained.folder, "it lacks 'encoder', which features of tables are made by")
     encoder = FeatureEncoder.from_json(json.dumps(plan.encoder))
     found = plan.tables.read_with(nodes, edges, encoder, graph.class_names)
+    if graph.edge_weight is None:  # then it was trained without, whatever the table has
+        found = replace(found, graph=replace(found.graph, edge_weight=None))
     old = set(graph.node_names or ())
     return found, np.flatnonzero([name not in old for name in found.graph.node_names or ()])
 

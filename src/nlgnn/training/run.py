@@ -249,11 +249,6 @@ class RunFolder:
             shutil.rmtree(self.path, ignore_errors=True)
             remove_empty(self.new_parents)
 
-    def remove_half_written(self) -> None:
-        """Clean up after a process that was killed while it wrote; not for readers, since another one may write."""
-        for path in self.path.rglob(".*.[0-9]*"):
-            path.unlink(missing_ok=True)
-
     def _model_path(self, index: int) -> Path:
         return self.path / "models" / f"{index:02d}.safetensors"
 
@@ -371,7 +366,7 @@ def check_weights(model: nn.Module, state: dict[str, Tensor], where: object) -> 
 def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
     # Copies, since a model may have one tensor under two names, which safetensors refuses.
     copies = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
+    path.touch()
+    mode = path.stat().st_mode  # that of any new file here: safetensors shuts out everybody else
     save_file(copies, path, metadata)
-    mask = os.umask(0)  # it can only be asked for by setting it
-    os.umask(mask)
-    path.chmod(0o666 & ~mask)  # as any other file: safetensors shuts out everybody else
+    path.chmod(mode)

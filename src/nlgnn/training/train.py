@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import shlex
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -25,8 +24,9 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.training.execution import model_like
 from nlgnn.training.fit import Watch, check, fit, identity, predict
+from nlgnn.training.left_behind import remove_left_behind_in
 from nlgnn.training.machine import CORES, processor
-from nlgnn.training.prediction import temperatures, together
+from nlgnn.training.prediction import temperatures, together, without_weights
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import Run, RunFolder
 from nlgnn.training.systems import configure, default_preset, get_system, load
@@ -51,7 +51,7 @@ class Plan:
     verdict: str = ""
     tables: OwnTables | None = None
     encoder: dict[str, Any] | None = None
-    notes: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,18 +107,17 @@ def train(plan: Plan, graph: Graph, path: Path, progress: bool = True, watch: Wa
 def read_plan(folder: RunFolder) -> Plan:
     names = ("graph", "model", "protocol", "runs", "preset", "options")
     recorded = {name: _setting(folder, name) for name in names}
-    newer = ("automatic", "verdict", "encoder", "notes")
+    newer = ("automatic", "verdict", "encoder", "notes")  # which older folders do not have, nor tables
     later = {name: folder.config[name] for name in newer if name in folder.config}
     tables = folder.config.get("tables")
     try:
-        plan = Plan(**recorded, **later, tables=tables and OwnTables(**tables))  # older folders have none of these
-        TypeAdapter(Plan).validate_json(json.dumps(asdict(plan)), strict=True)
+        tables = tables and asdict(OwnTables(**tables))  # pydantic would pass over names that it does not have
+        return TypeAdapter(Plan).validate_json(json.dumps({**recorded, **later, "tables": tables}), strict=True)
     except ValidationError as error:
         wrong = error.errors()[0]
         raise bad_config(folder, f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from None
     except TypeError as error:
         raise bad_config(folder, error) from None
-    return plan
 
 
 def bad_config(folder: RunFolder, why: object) -> RunFolderError:
@@ -135,7 +134,7 @@ def resume(folder: RunFolder, graph: Graph, progress: bool = True, watch: Watch 
     """Finish what a folder began. The figures are those that an uninterrupted training gives."""
     plan = read_plan(folder)
     factory, recipe = _recorded(folder, graph)
-    folder.remove_half_written()
+    remove_left_behind_in(folder.path)
     return _train(plan, graph, factory, recipe, folder, progress, watch)
 
 
@@ -156,10 +155,13 @@ def read_trained(path: Path) -> tuple[Trained, Graph]:
 
 
 def graph_of(plan: Plan, folder: Path) -> Graph:
-    """The graph of a folder, which knows its fingerprint."""
+    """The graph that a folder was trained on, which knows its fingerprint; without weights of edges if it had none."""
     if plan.tables is None:
         return load_graph(plan.graph, allow_unverified=True)
-    return plan.tables.read_again(folder).graph
+    graph = plan.tables.read_again(folder).graph
+    recorded = RunFolder.open(folder).config.get("fingerprint")
+    had_no_weights = graph.fingerprint != recorded == replace(graph, edge_weight=None).fingerprint
+    return without_weights(graph, folder) if had_no_weights else graph
 
 
 def _recorded(folder: RunFolder, graph: Graph) -> tuple[partial[nn.Module], Recipe]:

@@ -26,6 +26,8 @@ from nlgnn.errors import DataError, NlgnnError, OptionError
 from nlgnn.graph.convert import from_scipy
 
 KNOWN_ARRAYS = r"((adj|attr)_)?(matrix|data|indices|indptr|shape|format)|labels"
+NPZ = ".npz"
+GRAPH_FILES = (".graphml", ".graphml.gz", NPZ)
 LAYOUT = "adj_data, adj_indices, adj_indptr, adj_shape; attr_… or attr_matrix for features; labels"
 
 
@@ -51,7 +53,8 @@ def read_graph_file(
     """
     path = Path(path)
     name = name or path.name.partition(".")[0] or "graph"
-    if path.name.lower().endswith((".graphml", ".graphml.gz")):
+    check_graph_file(path)
+    if has_columns(path):
         content = open_content(path)
         node_table, edge_table, file_directed = read_graphml(content)
         with reading(path):
@@ -70,11 +73,22 @@ def read_graph_file(
                 encoder=encoder,
                 class_names=class_names,
             )
-    if path.suffix.lower() == ".npz":
-        if (label, split, weight) != (None, None, None):
-            raise OptionError(f"{path} has no columns to name.", "Leave label, split and weight out.")
-        return read_npz(path, directed, name, encoder)
-    raise OptionError(f"{path} is neither .graphml nor .npz.", "Tables go to read_graph.")
+    if (label, split, weight) != (None, None, None):
+        raise OptionError(f"{path} has no columns to name.", "Leave label, split and weight out.")
+    return read_npz(path, directed, name, encoder)
+
+
+def check_graph_file(path: str | Path) -> None:
+    """Raise for a file that is something else by its name."""
+    if not str(path).lower().endswith(GRAPH_FILES):
+        raise OptionError(
+            f"{path} is neither .graphml nor .npz.", "Tables go to read_graph, or to --nodes and --edges."
+        )
+
+
+def has_columns(path: str | Path) -> bool:
+    """Whether there is something to name in a graph file: a NumPy archive holds arrays."""
+    return not str(path).lower().endswith(NPZ)
 
 
 def read_graphml(content: Content) -> tuple[pl.DataFrame, pl.DataFrame | None, bool]:

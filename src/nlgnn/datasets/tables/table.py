@@ -15,6 +15,9 @@ from nlgnn.datasets.tables.json_lines import JsonLines, read_json_lines
 from nlgnn.datasets.tables.parquet import ParquetColumns, open_parquet
 from nlgnn.errors import DataError, OptionError, nearest
 
+PARQUET, JSON_LINES, DELIMITED = (".parquet", ".pq"), (".jsonl", ".ndjson", ".json"), (".csv", ".tsv")
+TABLE_FILES = (*PARQUET, *JSON_LINES, *DELIMITED, ".txt", ".gz")  # what is called otherwise is read too, as text
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -121,9 +124,9 @@ def _read_file(path: Path) -> Table:
     ending = next((ending for ending in reversed(endings) if ending != ".gz"), "")
     head = content.head(64).removeprefix(b"\xef\xbb\xbf").lstrip()
     read: ParquetColumns | JsonLines | Delimited
-    if ending in {".parquet", ".pq"} or head.startswith(b"PAR1"):
+    if ending in PARQUET or head.startswith(b"PAR1"):
         read = open_parquet(content)
-    elif ending in {".jsonl", ".ndjson", ".json"} or (ending not in {".csv", ".tsv"} and head.startswith(b"{")):
+    elif ending in JSON_LINES or (ending not in DELIMITED and head.startswith(b"{")):
         read = read_json_lines(content)
     else:
         read = read_delimited(content, ending)
