@@ -209,3 +209,16 @@ def test_divisions_are_by_class_and_differ() -> None:
         assert not split.test.any()
         assert (split.train | split.val).sum() == GRAPH.num_nodes
         assert set(GRAPH.y[split.val]) == set(GRAPH.y)
+
+
+def test_a_model_that_votes_knows_its_own_nodes_only(tmp_path: Path) -> None:
+    names = [f"customer {number}" for number in range(GRAPH.num_nodes)]
+    graph = replace(GRAPH, node_names=names)
+    options = {"epochs": 3, "order": "metric"}
+    model = NodeClassifier("nlmlp", n_runs=1, options=options).fit(graph)
+    others = replace(GRAPH, node_names=names[::-1])
+    model.save(tmp_path / "model")
+    for asked in (model, NodeClassifier.load(tmp_path / "model", graph)):
+        assert asked.predict_proba(graph).shape == (GRAPH.num_nodes, GRAPH.num_classes)
+        with pytest.raises(NlgnnError, match="knows nodes by their number"):
+            asked.predict_proba(others)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -99,6 +100,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, self.verdict_, self.graph_ = classes, verdict, graph
         self.temperatures_ = temperatures(each, runs, graph, splits)
         self.num_features_, self.num_nodes_ = graph.num_features, graph.num_nodes
+        self.names_hash_ = _names_hash(graph)
         self.weighted_ = graph.edge_weight is not None
         return self
 
@@ -160,7 +162,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"graph {graph.name!r} has {graph.num_features} features; the model has {self.num_features_}.",
                 "Encode new nodes as the fitted ones were.",
             )
-        if graph.num_nodes != self.num_nodes_ and getattr(model_like(self.factory_), "identifies_nodes", False):
+        others = graph.num_nodes != self.num_nodes_ or self.names_hash_ not in (None, _names_hash(graph))
+        if others and getattr(model_like(self.factory_), "identifies_nodes", False):
             raise DataError(
                 f"{self.model_} knows nodes by their number or by their row of the adjacency matrix: it cannot tell "
                 "the labels of nodes that it has not seen.",
@@ -184,6 +187,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "temperatures": self.temperatures_,
                 "features": self.num_features_,
                 "nodes": self.num_nodes_,
+                "names_hash": self.names_hash_,
                 "weighted": self.weighted_,
                 "runs": [run.summary() for run in self.runs_],
             },
@@ -204,6 +208,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             made.recipe_ = Recipe(**saved["recipe"])
             made.classes_, made.temperatures_ = np.array(saved["classes"]), saved["temperatures"]
             made.num_features_, made.num_nodes_ = saved["features"], saved["nodes"]
+            made.names_hash_ = saved.get("names_hash")  # older folders have none
             made.weighted_ = saved.get("weighted", False)  # older versions, which do not say, did not look at weights
             made.runs_ = [Run(**{**run, "state": state}) for run, state in zip(saved["runs"], states, strict=True)]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -251,3 +256,10 @@ def node_numbers(values: object, nodes: int) -> NDArray[np.int64]:
     ):
         raise DataError(f"X holds what is no node number from 0 to {nodes - 1}.", "Give whole numbers of nodes.")
     return numbers.astype(np.int64)
+
+
+def _names_hash(graph: Graph) -> str | None:
+    """Whose graph it is, of models that know nodes by their number; None of nodes without names."""
+    if graph.node_names is None:
+        return None
+    return hashlib.sha256("\0".join(graph.node_names).encode()).hexdigest()[:16]

@@ -90,7 +90,10 @@ def test_in_a_run(tmp_path: Path) -> None:
     trained = train(plan, GRAPH, tmp_path / "run", progress=False)
     explained = explain_in_run(trained, GRAPH, 7)
     sections = {section.title: section for section in explained_sections(explained, top=4)}
-    assert len(sections["Who voted"].rows) == 4
+    rows = sections["Who voted"].rows
+    assert [row["node"] for row in rows[4:]] == ["others", "itself, locally", "sum = logit"]
+    predicted = [float(row[next(name for name in row if name.startswith("predicted"))]) for row in rows]
+    assert sum(predicted[:-1]) == pytest.approx(predicted[-1], abs=0.005)
     assert list(sections["Who voted"].rows[0])[:4] == ["node", "label", "weight", "share"]
     facts = {row["what"]: row["value"] for row in sections["Node 7 of planted-order"].rows}
     assert "local part alone" in facts

@@ -291,6 +291,7 @@ def test_sparse_features_keep_their_units():
     [
         ({"order": "metric", "metric_dim": 0}, "metric_dim=0"),
         ({"order": "metric", "metric_radius": 0}, "metric_radius=0"),
+        ({"order": "metric", "metric_orders": 65}, "metric_orders=65 is more than 64"),
         ({"order": "metric", "metric_perplexity": 1.0}, "metric_perplexity=1.0"),
         ({"order": "metric", "metric_perplexity": 64.0}, "64 others in reach"),
         ({"order": "metric", "metric_eps": 0.0}, "metric_eps=0.0"),

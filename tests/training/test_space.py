@@ -93,3 +93,9 @@ def test_text_takes_the_type_of_its_option() -> None:
 def test_what_cannot_be_searched_is_named(options: dict[str, object], words: str) -> None:
     with pytest.raises(OptionError, match=words):
         read_space("nlmlp", options)
+
+
+def test_nodes_that_vote_have_no_kernel_to_search_over() -> None:
+    assert "kernel_size" in read_space("nlmlp", {"order": "metric", "readout": "conv"}).searched
+    assert "kernel_size" not in read_space("nlmlp", {"order": "metric"}).searched
+    assert read_space("nlmlp", {"order": "metric", "metric_dim": "4,16"}).searched["metric_dim"] == (4, 16)

@@ -120,7 +120,7 @@ def train_graph(
         configure(plan.model, loaded, plan.preset, **plan.options)
     _train_all(plans, paths, loaded, automatic, track)
     if len(plans) == 1 and len(with_references(plans[0].model, given)) > 1:
-        others = ", ".join(variant.label for variant in with_references(plans[0].model, given)[1:])
+        others = "; ".join(variant.label for variant in with_references(plans[0].model, given)[1:])
         console.print(f"Does the order matter? --controls trains beside it: {others}.", soft_wrap=True)
 
 

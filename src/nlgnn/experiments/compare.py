@@ -56,7 +56,8 @@ def controls_of(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
     if order != "metric" and readout == "conv":
         return CONTROLS
     controls: dict[str, dict[str, Any]] = {"kernel 1": CONTROLS["kernel 1"]} if readout == "conv" else {}
-    return controls | {"random order": {"order": "random", "readout": readout}} | FROZEN
+    controls |= {"random order": {"order": "random", "readout": readout}}
+    return controls | FROZEN if order == "metric" else controls
 
 
 def with_references(system: str, options: dict[str, Any]) -> list[Variant]:

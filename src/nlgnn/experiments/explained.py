@@ -183,7 +183,16 @@ def _voters(one: Explanation, top: int) -> Section:
             adds = voter.contributions
             row |= {heading: f"{adds[number]:+.3f}" for heading, number in _two_classes(one).items()}
         rows.append(row)
-    caption = f"Of {len(one.voters):,} training nodes near it in the learned metric, the {len(rows):,} that weigh most."
+    if one.voters[0].contributions is not None and one.own is not None:
+        heard = [voter.contributions for voter in one.voters[top:] if voter.contributions is not None]
+        lines = {"others": np.sum(heard, axis=0)} if heard else {}
+        for what, figures in (lines | {"itself, locally": one.own, "sum = logit": one.logits}).items():
+            cells = {heading: f"{figures[number]:+.3f}" for heading, number in _two_classes(one).items()}
+            rows.append({"node": what, "label": "", "weight": "", "share": "", **cells})
+    caption = (
+        f"Of {len(one.voters):,} training nodes near it in the learned metric, the {min(top, len(one.voters)):,} that "
+        "weigh most."
+    )
     if one.voters[0].contributions is not None:
         caption += " What each adds to the logits of two classes: with what the local part says, all sum to the logit."
     return Section("Who voted", rows, caption, text_columns=2)

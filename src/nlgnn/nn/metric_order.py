@@ -36,7 +36,7 @@ from nlgnn.nn.streamed import StreamedFeatures
 from nlgnn.nn.windows import Neighbours, window_neighbours, window_sums
 
 NODES_FOR_THE_SCALE, ROWS_AT_ONCE = 4096, 2**16
-HALVINGS = 30
+HALVINGS, MOST_ORDERS = 30, 64
 TEACHING = 0.1  # how much votes count where they teach the metric
 
 
@@ -70,6 +70,11 @@ class MetricOrder(nn.Module):
         check_width("in_channels", in_channels)
         for name, number in (("dim", dim), ("orders", orders), ("radius", radius)):
             check_width(f"metric_{name}", number)
+        if orders > MOST_ORDERS:
+            raise OptionError(
+                f"metric_orders={orders} is more than {MOST_ORDERS}: time grows with its square.",
+                "Give fewer, with a larger metric_radius.",
+            )
         check_choice("metric_form", form, ("residual", "label"))
         if not 1 < perplexity < 2 * radius * orders or eps <= 0:
             raise OptionError(

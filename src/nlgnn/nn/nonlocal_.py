@@ -325,7 +325,7 @@ class NonLocal(nn.Module):
         return (1 - self.local_loss) * final + self.local_loss * local
 
 
-def readout_of(order: str, readout: Literal["conv", "vote"] | None) -> Literal["conv", "vote"]:
+def readout_of(order: str | None, readout: Literal["conv", "vote"] | None) -> Literal["conv", "vote"]:
     """What reads an order, also where it is not said."""
     return readout or ("vote" if order == "metric" else "conv")
 

@@ -38,6 +38,7 @@ def window_sums(
     radius: int,
 ) -> Float[Tensor, "n s"]:
     """What every node hears. The messages and the keys that nodes are sorted by get no gradient."""
+    radius = min(radius, max(1, len(e) - 1))  # further there is nobody
     sums: Tensor = _WindowSums.apply(_Windows(radius), e, temperature, messages.detach(), keys.detach())
     return sums
 
@@ -51,6 +52,7 @@ class Neighbours(NamedTuple):
 
 def window_neighbours(keys: Float[Tensor, "h n"], nodes: Int[Tensor, " k"], radius: int) -> Neighbours:
     """Node by node, for few nodes."""
+    radius = min(radius, max(1, keys.shape[1] - 1))
     orders = stable_order(keys)
     all_places = _places(orders)
     places = all_places[:, nodes]  # [h, k]

@@ -34,9 +34,10 @@ from nlgnn.training.train import Trained
 BYTES_OF_REASONS, FEWEST_BYTES_OF_REASONS, BYTES_OF_NODE = 600_000, 100_000, 24
 NEIGHBOURS_SHOWN = 24
 STRIPS_CAPTION = (
-    "All nodes in the order of the learned score, coloured by label: before training, and at the epoch that run {run} "
-    "chose by validation; then that order's training, validation and test nodes alone; last, misclassified nodes (of "
-    "all parts), coloured by what they are taken for. Scroll to zoom, drag to move, click a node to look into it."
+    "All nodes in the order that the model sorts them into, coloured by label: before training, and at the epoch that "
+    "run {run} chose by validation; then that order's training, validation and test nodes alone; last, misclassified "
+    "nodes (of all parts), coloured by what they are taken for. Scroll to zoom, drag to move, click a node to look "
+    "into it."
 )
 SHARES_CAPTION = " Zoomed out, a strip shows the share of each class in each of {bins} parts of the order."
 REASONS_CAPTION = (

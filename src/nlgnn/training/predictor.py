@@ -54,7 +54,14 @@ def new_graph(
 
 
 def refuse_known_nodes(trained: Trained) -> None:
-    if getattr(model_like(trained.factory), "identifies_nodes", False):
+    model = model_like(trained.factory)
+    if getattr(model, "vote", None) is not None:
+        raise OptionError(
+            f"this {trained.plan.model} votes with training nodes, which it knows by their number: of nodes that it "
+            "has never seen it can say nothing.",
+            "Train with --readout conv, or without --order metric.",
+        )
+    if getattr(model, "identifies_nodes", False):
         raise OptionError(
             f"{trained.plan.model} knows nodes by their number or by their row of the adjacency matrix: of nodes that "
             "it has never seen it can say nothing.",

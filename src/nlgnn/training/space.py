@@ -9,6 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from nlgnn.errors import OptionError
+from nlgnn.nn.nonlocal_ import readout_of
 from nlgnn.training.options import model_options
 from nlgnn.training.recipe import EXECUTION, Recipe
 from nlgnn.training.systems import get_system, resolve
@@ -71,6 +72,8 @@ def read_space(model: str, options: Values) -> Space:
         if len(values) > 1 and name in NOT_SEARCHED:
             raise OptionError(f"{name} cannot be searched over: it has {len(values)} values.", "Give one value.")
     usual = {name: _values(model, name, values) for name, values in system.search_space.items()}
+    if readout_of(*(given.get(name, (None,))[0] for name in ("order", "readout"))) == "vote":
+        usual.pop("kernel_size", None)  # of which nodes that vote have none
     together = {**usual, **dict(sorted(given.items()))}  # in whatever order they were given: keys and samples follow it
     return Space(
         {name: values for name, values in together.items() if len(values) > 1},

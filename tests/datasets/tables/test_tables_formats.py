@@ -134,6 +134,9 @@ class TestFrames:
             "7": ["x", None, "y"],
         }
         assert read_table(frame.reset_index(drop=True)).columns == ("size", "7")
+        filtered = pandas.DataFrame({"from": [1, 2, 3], "to": [4, 5, 6]}).iloc[[2, 0]]
+        assert read_table(filtered).frame.to_dict(as_series=False) == {"from": [3, 1], "to": [6, 4]}
+        assert read_table(filtered.rename_axis("number")).columns == ("number", "from", "to")
         with pytest.raises(DataError, match="the table has two columns 'a'"):
             read_table(pandas.DataFrame([[1, 2]], columns=["a", "a"]))
         with pytest.raises(DataError, match="the table cannot be read"):

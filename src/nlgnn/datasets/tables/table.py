@@ -104,8 +104,9 @@ def table_of_ids(ids: pl.Series) -> Table:
 
 
 def _from_pandas(frame: Any, what: str) -> pl.DataFrame:
-    if type(frame.index).__name__ != "RangeIndex":  # ids often stand in the index
-        frame = frame.reset_index()
+    # Ids often stand in the index. Numbers without a name are what is left of row numbers after filtering or sorting.
+    unnamed = all(name is None for name in frame.index.names)
+    frame = frame.reset_index(drop=unnamed and frame.index.dtype.kind in "iu")
     frame = frame.rename(columns=str)
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
