@@ -130,8 +130,9 @@ def test_the_picture_shows_both_orders_before_and_after(missing: bool, tmp_path:
     assert len(paths) == (0 if missing else 1)
     for path in paths:
         text = path.read_text()
-        assert "learned order, before training" in text
-        assert "order by score, epoch 3: test 80.0 %" in text
+        assert "learned, at first" in text
+        assert "by score, epoch 3" in text
+        assert "sorted by score (test 80.0 %)" in text
 
 
 def test_the_page_in_the_repository_is_made_of_its_cells() -> None:

@@ -42,11 +42,15 @@ def draw_learned_orders(cells: Sequence[Cell], results: Path, folder: Path) -> l
         for cell in sorted(both, key=lambda cell: cell.condition == VOTE):
             result = found[cell.name]
             run, labels = result["runs"][0], result["labels"]
-            name = SCORE if cell.condition == SCORE else "learned order"
-            orders[f"{name}, before training"] = [int(digit) for digit in labels["before"]]
-            after = f"{name}, epoch {run['chosen_epoch']}: test {run['test']:.1f} %"
+            name = "by score" if cell.condition == SCORE else "learned"
+            orders[f"{name}, at first"] = [int(digit) for digit in labels["before"]]
+            after = f"{name}, epoch {run['chosen_epoch']}"
             orders[after] = [int(digit) for digit in labels["after"]]
-        title = f"A graph with a planted order (seed {seed}): the labels of all nodes, as two models sort them"
+        tests = {cell.condition: f"{found[cell.name]['runs'][0]['test']:.1f} %" for cell in both}
+        title = (
+            f"A planted order (graph {seed}): the labels of all nodes, sorted by score (test {tests[SCORE]}) and in a "
+            f"learned order (test {tests[VOTE]})"
+        )
         paths.append(folder / f"order-{seed}.svg")
         save_chart(labels_chart(title, result["class names"], orders), paths[-1])
     return paths
