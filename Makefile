@@ -19,7 +19,7 @@ test: $(INSTALLED)
 	$(BIN)/python -m pytest -n 2
 
 test-slow: $(INSTALLED)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n 2 -m slow
 
 bench: $(INSTALLED)
 	$(BIN)/nlgnn bench --large
