@@ -89,7 +89,7 @@ def _planted(cells: Sequence[PlantedCell], found: Results) -> Section:
         )
     caption = (
         "Test accuracy in % on graphs whose labels only the right order reveals (nlgnn.datasets.planted_order_graph, "
-        "3,008 nodes, three seeds on which nothing was tried before): one training each on the first split of protocol "
+        "3,008 nodes, three seeds that no choice was made on): one training each on the first split of protocol "
         f"random-60, local part MLP, preset {PRESET}, {ON_PLANTED['epochs']} epochs; the first epoch with the best "
         "validation accuracy counts, and for votes how much they count is chosen by validation too."
     )
