@@ -123,7 +123,7 @@ class MetricOrder(nn.Module):
     ) -> Float[Tensor, "n c"]:
         """What every node hears, before it is weighed against the local logits."""
         messages = self.messages(local, known)
-        heard = window_sums(e, self.log_temperature.exp(), messages, self.keys(e), self.radius)
+        heard = window_sums((self.log_temperature / 2).exp() * e, messages, self.keys(e), self.radius)
         votes, weights = heard[:, :-1], heard[:, -1:]
         if self.form == "residual":
             return votes / (self.eps + weights)
