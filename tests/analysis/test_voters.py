@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from nlgnn.analysis import explain_node, sorted_sequence
-from nlgnn.analysis.voters import votes_on
+from nlgnn.analysis.voters import heard_homophily, votes_on
 from nlgnn.datasets.synthetic import planted_order_graph
 from nlgnn.experiments.explained import explain_in_run, explained_sections
 from nlgnn.graph.graph import Graph
@@ -99,3 +100,20 @@ def test_in_a_run(tmp_path: Path) -> None:
     assert "local part alone" in facts
     assert "votes count" in facts
     assert len(explained.to_dict(3)["voters"]) == len(explained.explanation.voters)
+
+
+def test_homophily_of_what_is_heard_is_that_of_a_loop() -> None:
+    model = model_on(GRAPH)
+    y = np.where(np.arange(GRAPH.num_nodes) % 5, GRAPH.y, -1)  # unknown labels are not heard, nor asked
+    graph = replace(GRAPH, y=y)
+    assert model.metric is not None
+    model.eval()
+    e = model.metric(model.raw_input(prepare(model, graph))).detach()
+    shares = []
+    for node in np.flatnonzero(y >= 0):
+        heard, weights = (part.numpy() for part in model.metric.heard_by(e, int(node)))
+        known = y[heard] >= 0
+        shares.append(weights[known & (y[heard] == y[node])].sum() / weights[known].sum())
+    model.train()
+    assert heard_homophily(model, graph) == pytest.approx(np.mean(shares))
+    assert model.training

@@ -119,6 +119,7 @@ def test_the_first_folder_is_the_model_taken(ahead: bool, command: Command, monk
     taken = config("X")["model"]
     assert taken.startswith("nl") is ahead
     assert f"The gate takes {taken}" in done.out
+    assert f"The gate takes {taken}" in Path("X/report.html").read_text()
     folders = sorted(path.name for path in Path().iterdir())
     assert len(folders) == 2
     other = next(name for name in folders if name != "X")

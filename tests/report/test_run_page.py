@@ -17,13 +17,11 @@ from nlgnn.cli import main
 from nlgnn.commands import train as train_command
 from nlgnn.errors import OptionError
 from nlgnn.experiments.section import Section
-from nlgnn.graph.homophily import chance_homophily, node_homophily
 from nlgnn.graph.splits import make_splits
 from nlgnn.nn import GAT
 from nlgnn.report.page import Command, Figure, Headline, NodeList, Part
 from nlgnn.report.run_page import (
     chosen_run,
-    homophily_rows,
     make_answer,
     missing_controls,
     order_parts,
@@ -83,17 +81,6 @@ def test_every_chart_is_valid(trained: Trained) -> None:
     assert len(charts) == 12
     for chart in charts:
         chart.to_dict()
-
-
-def test_homophily_of_the_order_stands_beside_chance_the_graph_and_the_beginning() -> None:
-    rows = homophily_rows(GRAPH, np.array([[0.3, 0.5], [0.4, 0.9]]))
-    level, chance, before, after = rows
-    assert (level["mean"], chance["mean"]) == (node_homophily(GRAPH), chance_homophily(GRAPH))
-    assert (before["mean"], after["mean"]) == pytest.approx((0.35, 0.7))
-    std = np.std([0.5, 0.9], ddof=1)
-    assert (after["low"], after["high"]) == pytest.approx((0.7 - std, 0.7 + std))
-    alone = homophily_rows(GRAPH, np.array([[0.3, 0.5]]))
-    assert [row["low"] for row in alone] == [row["mean"] for row in alone]
 
 
 def test_local_models_have_no_order(tmp_path: Path) -> None:

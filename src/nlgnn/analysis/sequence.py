@@ -45,6 +45,12 @@ def order_before_and_after(
     factory: Callable[[], nn.Module], graph: Graph, run: Run
 ) -> tuple[SortedSequence, SortedSequence]:
     """The order of a run before training, and that of its chosen epoch. Features must be scaled as in training."""
+    before, after = models_before_and_after(factory, graph, run)
+    return sorted_sequence(before, graph), sorted_sequence(after, graph)
+
+
+def models_before_and_after(factory: Callable[[], nn.Module], graph: Graph, run: Run) -> tuple[NonLocal, NonLocal]:
+    """The model of a run before training, and that of its chosen epoch. Features must be scaled as in training."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         before = non_local(factory())
@@ -52,7 +58,7 @@ def order_before_and_after(
         before.before_training(prepare(before, graph), torch.full((graph.num_nodes,), -1))
     after = non_local(factory())
     after.load_state_dict(run.state)
-    return sorted_sequence(before, graph), sorted_sequence(after, graph)
+    return before, after
 
 
 def kernel_sizes(model: nn.Module) -> list[int]:

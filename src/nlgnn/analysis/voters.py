@@ -1,4 +1,4 @@
-"""Who voted on a node: the training nodes near it in a learned metric, their weights, and what each adds."""
+"""Who is heard: the training nodes that voted on a node, what each added, and whether those near it agree with it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional as F
 
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.inputs import prepare
@@ -50,3 +51,22 @@ def votes_on(model: NonLocal, graph: Graph, node: int) -> Votes:
         factor = share * metric.log_strength.exp() / (metric.eps + weights.sum())
         contributions = (factor * weights.unsqueeze(1) * said).cpu().numpy()
     return Votes(nodes.cpu().numpy(), weights.cpu().numpy(), local[node].cpu().numpy(), contributions, share)
+
+
+@torch.no_grad()
+def heard_homophily(model: NonLocal, graph: Graph) -> float:
+    """The share of what a node hears, were all labelled nodes to say their label, that is its own label.
+
+    The mean over labelled nodes; one that hears nobody adds 0. As `reconnected_homophily` it looks at all labels: an
+    analysis, never a signal for training. The graph's features must be scaled as in training.
+    """
+    metric, was_training = model.metric, model.training
+    assert metric is not None
+    model.eval()
+    e = metric(model.raw_input(prepare(model, graph, metric.weight.device)))
+    y = torch.from_numpy(graph.y).to(e.device)
+    labelled = y >= 0
+    heard = metric.heard(e, F.one_hot(y.clamp(min=0)).to(e.dtype) * labelled.unsqueeze(1))[labelled]
+    model.train(was_training)
+    shares = heard / heard.sum(1, keepdim=True).clamp(min=torch.finfo(e.dtype).tiny)
+    return float(shares.gather(1, y[labelled].unsqueeze(1)).mean())

@@ -59,8 +59,7 @@ def settle(first: Path, variants: list[Variant], trained: dict[str, Trained]) ->
         try:
             first.rename(other)
             trained[local].folder.path.rename(first)
-            settled = RunFolder.open(other).config | {"automatic": False}  # else resuming it would choose again
-            write_whole(other / "config.json", partial(Path.write_text, data=json.dumps(settled, indent=2)))
+            _amend(other, automatic=False)  # else resuming it would choose again
         except OSError as error:
             raise RunFolderError(
                 f"{first} cannot change places with {other}: {error.strerror}.", "Both trainings are whole."
@@ -68,7 +67,17 @@ def settle(first: Path, variants: list[Variant], trained: dict[str, Trained]) ->
         for label, path in ((main, other), (local, first)):
             if label in trained:
                 trained[label] = replace(trained[label], folder=RunFolder.open(path))
+    _amend(first, gate=decided.words)  # for its report
+    trained[decided.taken] = replace(trained[decided.taken], folder=RunFolder.open(first))
     return decided.words
+
+
+def _amend(folder: Path, **settings: Any) -> None:
+    config, path = RunFolder.open(folder).config | settings, folder / "config.json"
+    try:
+        write_whole(path, partial(Path.write_text, data=json.dumps(config, indent=2)))
+    except OSError as error:
+        raise RunFolderError(f"{path} cannot be written: {error.strerror}.", "Both trainings are whole.") from error
 
 
 def beside(first: Path, variant: Variant) -> Path:

@@ -122,12 +122,15 @@ class MetricOrder(nn.Module):
         self, e: Float[Tensor, "n m"], local: Float[Tensor, "n c"], known: Int[Tensor, " n"]
     ) -> Float[Tensor, "n c"]:
         """What every node hears, before it is weighed against the local logits."""
-        messages = self.messages(local, known)
-        heard = window_sums((self.log_temperature / 2).exp() * e, messages, self.keys(e), self.radius)
+        heard = self.heard(e, self.messages(local, known))
         votes, weights = heard[:, :-1], heard[:, -1:]
         if self.form == "residual":
             return votes / (self.eps + weights)
         return ((votes + self.eps * self._shares(known, votes)) / (self.eps + weights)).log()
+
+    def heard(self, e: Float[Tensor, "n m"], messages: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
+        """The sum of what the nodes near each node say, by their weights."""
+        return window_sums((self.log_temperature / 2).exp() * e, messages, self.keys(e), self.radius)
 
     def messages(self, local: Float[Tensor, "n c"], known: Int[Tensor, " n"]) -> Float[Tensor, "n k"]:
         """What every node says: its residual or label, and that it says something."""

@@ -20,16 +20,17 @@ from nlgnn.experiments.own_columns import table_sections, warnings_of
 from nlgnn.experiments.portrait import portray
 from nlgnn.experiments.section import Section
 from nlgnn.graph.graph import Graph
-from nlgnn.graph.homophily import chance_homophily, node_homophily, reconnected_homophily
+from nlgnn.graph.homophily import reconnected_homophily
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.nn.inputs import ignores_weights
+from nlgnn.nn.nonlocal_ import NonLocal
+from nlgnn.report.agreement import WINDOW_CAPTION, agreement_figure
 from nlgnn.report.answer import MAJORITY, Answer, figures_of
-from nlgnn.report.columns import columns_of
 from nlgnn.report.curves import curve_figures
 from nlgnn.report.node_list import node_list
 from nlgnn.report.page import Command, Figure, Part, write_page
-from nlgnn.report.palette import PALETTE
 from nlgnn.report.quality_figures import MOST_CLASSES, compatibility_figure, projection_figure, quality_figures
+from nlgnn.report.votes import vote_parts
 from nlgnn.training.calibration import calibrated
 from nlgnn.training.execution import model_like
 from nlgnn.training.fit import predict
@@ -38,12 +39,6 @@ from nlgnn.training.run import Run
 from nlgnn.training.systems import get_system
 from nlgnn.training.train import Trained
 from nlgnn.training.tuned import training_command
-
-HOMOPHILY_CAPTION = (
-    "The share of nodes within a node's window of the order that have its label: mean over {runs} run{s}, bars one "
-    "sample standard deviation; beside the share among neighbours in the graph, and what a random order is expected to "
-    "have. An order that is no better than chance has found nothing."
-)
 
 
 def write_run_page(
@@ -114,7 +109,8 @@ def make_answer(
 
 def verdict_words(trained: Trained) -> str:
     if trained.plan.verdict:
-        return f"Diagnosis: {trained.plan.verdict}"
+        gate = trained.folder.config.get("gate", "")  # where it came first, not where controls were added later
+        return f"Diagnosis: {trained.plan.verdict} {gate}".rstrip()
     graph = [trained.plan.graph] if trained.plan.tables is None else trained.plan.tables.flags
     return f"Not diagnosed. nlgnn diagnose {shlex.join(graph)} says whether neighbours help on this graph."
 
@@ -131,8 +127,11 @@ def order_parts(
     trained: Trained, graph: Graph, good: Sequence[Run], run: Run, split: Split, probabilities: NDArray[Any]
 ) -> list[Part]:
     """Nothing of a model that sorts no nodes."""
+    model = model_like(trained.factory)
+    if isinstance(model, NonLocal) and model.vote is not None:
+        return vote_parts(trained, graph, good)
     try:
-        kernels = kernel_sizes(trained.factory())
+        kernels = kernel_sizes(model)
     except OptionError:
         return []
     scaled = graph.scale_features(trained.recipe.features)
@@ -140,44 +139,8 @@ def order_parts(
     agreement = [[reconnected_homophily(order.nodes, graph.y, kernels) for order in pair] for pair in orders]
     return [
         node_list(trained, graph, run, split, probabilities),
-        homophily_figure(graph, np.array(agreement)),
+        agreement_figure("Do neighbours in the order agree?", WINDOW_CAPTION, graph, np.array(agreement)),
     ]
-
-
-def homophily_rows(graph: Graph, agreement: NDArray[np.float64]) -> list[dict[str, Any]]:
-    """`agreement` is `[runs, 2]`: before training and at the chosen epoch."""
-    stds = agreement.std(0, ddof=1) if len(agreement) > 1 else np.zeros(2)
-    before, after = (
-        {"mean": float(mean), "low": float(mean - std), "high": float(mean + std)}
-        for mean, std in zip(agreement.mean(0), stds, strict=True)
-    )
-    graph_level, chance = node_homophily(graph), chance_homophily(graph)
-    return [
-        {"where": "neighbours in the graph, H(G)", "mean": graph_level, "low": graph_level, "high": graph_level},
-        {"where": "a random order: chance", "mean": chance, "low": chance, "high": chance},
-        {"where": "the order before training", **before},
-        {"where": "the order at the chosen epoch, H(Ĝ)", **after},
-    ]
-
-
-def homophily_figure(graph: Graph, agreement: NDArray[np.float64]) -> Figure:
-    import altair
-
-    rows = homophily_rows(graph, agreement)
-    base = altair.Chart(altair.NamedData("rows"))
-    y = altair.Y("where:N", sort=None, title=None)
-    x = altair.X(
-        "mean:Q", title="share with the node's label", scale=altair.Scale(domain=[0, 1]), axis=altair.Axis(tickCount=6)
-    )
-    tooltip = [altair.Tooltip("where:N"), altair.Tooltip("mean:Q", format=".3f")]
-    bars = base.mark_bar(color=PALETTE[4], height={"band": 0.6}).encode(x=x, y=y, tooltip=tooltip)
-    errors = base.mark_rule(strokeWidth=2).encode(x=altair.X("low:Q"), x2=altair.X2("high:Q"), y=y)
-    text = base.mark_text(align="left", dx=8).encode(
-        x=altair.X("high:Q"), y=y, text=altair.Text("mean:Q", format=".3f")
-    )
-    chart = altair.layer(bars, errors, text).properties(width="container", height=34 * len(rows))
-    caption = HOMOPHILY_CAPTION.format(runs=len(agreement), s="s" * (len(agreement) != 1))
-    return Figure("Do neighbours in the order agree?", chart, {"rows": columns_of(rows)}, caption)
 
 
 def embedding_figure(trained: Trained, graph: Graph, run: Run, probabilities: NDArray[Any]) -> Figure:
