@@ -52,7 +52,9 @@ def test_the_tutorial_runs(tmp_path, monkeypatch, capsys, as_users_run_it):
     assert (tmp_path / "runs" / "pages" / "report.html").exists()
     assert (tmp_path / "labels.parquet").exists()
     assert "/page/new,sport" in (tmp_path / "new-labels.csv").read_text()
-    assert capsys.readouterr().out
+    assert namespace["later"].graph.node_names[240:] == ("/page/new",)
+    assert namespace["weighted"].graph.edge_weight.max() == 700
+    assert "\n['sport']\n" in capsys.readouterr().out  # the new page, in Python
 
 
 COMMANDS = [line.partition("#")[0].strip() for block in blocks("sh") for line in block.splitlines()]

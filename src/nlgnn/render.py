@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -31,6 +32,7 @@ def table_of(headers: list[str], rows: list[list[str]], numbers_from: int = 1, *
 
 
 WIDE_TERMINAL, LONG_COLUMNS = 120, {"settings", "split", "source"}
+UNLIMITED = 100_000
 
 
 def sections_page(sections: Sequence[Section], width: int) -> RenderableType:
@@ -50,6 +52,11 @@ def _section_table(section: Section, width: int) -> Table:
     table = table_of(names, [[row[name] for name in names] for row in section.rows], numbers_from=section.text_columns)
     for column, name in zip(table.columns[: section.text_columns], names, strict=False):
         column.no_wrap = max(len(row[name]) for row in section.rows) < 24
+    if (
+        Console(width=UNLIMITED).measure(table).maximum > width
+    ):  # else rich would break words in some, for room in others
+        for column in table.columns[section.text_columns :]:
+            column.header = re.sub(r"(?<=\w) (?=\w\w)", "\n", str(column.header))
     return table
 
 

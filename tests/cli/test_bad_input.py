@@ -63,6 +63,23 @@ BAD_OPTIONS = {
     "threads": ("train texas --threads many", "threads='many'", "CPU threads"),
     "device": ("train mushroom-body --device abacus", "device 'abacus' cannot be used", "--device cpu"),
     "two classes": ("train mushroom-body --metric roc-auc", "two classes, this graph has 4", "accuracy or macro-f1"),
+    "no metric": (
+        "train texas --model nlmlp --metric-dim 8",
+        "metric_dim=8 changes nothing: no metric",
+        "--order metric",
+    ),
+    "votes": (
+        "train texas --order metric --kernel-size 7",
+        "kernel_size=7 changes nothing: training nodes vote",
+        "--readout conv",
+    ),
+    "attention": (
+        "train texas --aggregation attention --order random",
+        "order=random changes nothing: attention",
+        "--aggregation sort",
+    ),
+    "auto": ("train texas --model auto --metric-lr 1", r"metric_lr=1.0 changes nothing", "--order metric"),
+    "search": ("tune texas --order metric --head residual", "head=residual changes nothing", "--readout conv"),
     "no logits": ("train mushroom-body --preset robust --embedding 3", "embedding=3", "Leave the embedding width out"),
 }
 

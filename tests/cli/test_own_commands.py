@@ -93,8 +93,8 @@ def test_a_search_is_bound_to_what_is_in_the_tables(command: Command) -> None:
         found.append(command("tune", *TABLES, "--model", "mlp", "--settings", 1, "--search-epochs", 2))
     assert [done.code for done in found] == [0, 0, 2, 2]
     assert found[0].out.splitlines()[-2].startswith(f"nlgnn train --nodes {Path('pages.csv').absolute()} --edges ")
-    assert "holds a search with splits" in found[2].err
-    assert "holds a search with fingerprint" in found[3].err
+    assert "holds another search: splits was " in found[2].err
+    assert "holds another search: fingerprint was " in found[3].err
 
 
 def test_a_graphml_file_is_trained_on_resumed_and_predicted(command: Command) -> None:

@@ -31,6 +31,7 @@ def test_two_tables_in_labels_out(command: Command) -> None:
         assert words in done.err
     done = command("predict", "X", "--out", "labels.parquet")
     assert (done.code, done.out) == (0, f"18 nodes, mean of 2 runs of {model_of('X')}, calibrated: labels.parquet\n")
+    assert command("predict", "X", "--out", "labels.parquet").out.endswith("calibrated: labels.parquet (replaced)\n")
     table = pq.read_table("labels.parquet").to_pydict()
     assert set(table["url"]) == {f"page {number}" for number in range(60) if number % 9 >= 6}
     assert not any(table["was labelled"])

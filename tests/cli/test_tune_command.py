@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from cli_samples import Command
 
+from nlgnn import cli
 from nlgnn.commands.tune import folder_beside, folder_of_database_study
 from nlgnn.experiments import evidence
 from nlgnn.training import search
+from nlgnn.training.space import read_space
 
 TUNE = ["tune", "mushroom-body-left", "--model", "nlgcn", "--search-epochs", 4, "--search-splits", 2]
 AUTO = ["tune", "mushroom-body-left", "--model", "auto", "--search-epochs", 2, "--settings", 1]
@@ -64,6 +66,34 @@ def test_where_the_report_goes() -> None:
     assert folder_beside(Path("there/study")) == Path("there/study-report")
     assert folder_of_database_study("tune-texas-nlmlp") == Path("runs/tune-texas-nlmlp")
     assert folder_of_database_study("../../etc/näme 1.2") == Path("runs/-etc-näme-1-2")
+
+
+def test_another_search_in_the_same_study_is_told_apart(command: Command) -> None:
+    assert command(*TUNE, "--study", "s.db", "--settings", 1).code == 0
+    done = command(*TUNE, "--study", "s.db", "--settings", 1, "--order", "random")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines()[0] == "error: s.db holds another search: order was not set, now random."
+
+
+@pytest.mark.parametrize(
+    ("model", "given"),
+    [
+        ("nlmlp", []),
+        ("nlmlp", ["--order", "metric", "--metric-dim", "4,8", "--metric-radius", "4,8"]),
+        ("nl-dirgcn", []),  # of more options than there is room for columns
+    ],
+)
+def test_no_word_is_broken_at_80_columns(
+    command: Command, model: str, given: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli.console, "width", 80)
+    done = command("tune", "mushroom-body-left", "--model", model, "--search-epochs", 2, "--settings", 1, *given)
+    assert done.code == 0, done.err
+    table, caption = done.out.partition("1 setting of a grid")[::2]
+    space = read_space(model, dict(zip([flag[2:].replace("-", "_") for flag in given[::2]], given[1::2], strict=True)))
+    wanted = {word for name in space.searched for word in (name.split("_") if model == "nlmlp" else [f"{name}="])}
+    assert {word for word in {*wanted, "validation", "accuracy", "epochs"} if word not in table} == set()
+    assert "one setting is too few" in caption
 
 
 def test_config_file_equals_the_same_flags(command: Command) -> None:

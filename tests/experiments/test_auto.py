@@ -86,6 +86,8 @@ def test_options_must_suit_every_model_that_may_be_chosen() -> None:
         check_options("graph", "papr", {})
     with pytest.raises(OptionError, match=r"kernel_size=2.* The model auto may choose nlmlp"):
         check_options("graph", None, {"kernel_size": [3, 2]}, check_space)
+    with pytest.raises(OptionError, match="metric_dim=4 changes nothing"):
+        check_options("graph", None, {"metric_dim": 4})
 
 
 @pytest.fixture

@@ -52,6 +52,14 @@ def test_an_ordinary_graph_gives_no_warning() -> None:
     assert audit(path).twin_leak is None
 
 
+def test_rare_classes_are_named_with_what_helps() -> None:
+    labels = np.repeat([0, 1, 2, 3], [21, 2, 3, 1])
+    found = audit(Graph(np.arange(27.0)[:, None], np.zeros((2, 0), int), labels, class_names=tuple("abcd")))
+    assert found.rare_classes == ("b",)  # a tenth is not less; of a single node nothing is learned anyhow
+    words = "Classes with less than a tenth of the nodes of the largest: b. --class-weight balanced "
+    assert any(sentence.startswith(words) for sentence in found.warnings())
+
+
 def test_both_directions_of_an_edge_are_no_duplicates() -> None:
     assert audit(Graph(np.eye(2), np.array([[0, 1], [1, 0]]), np.array([0, 1]))).duplicate_edges == 0
 

@@ -131,6 +131,13 @@ def test_figures_can_be_saved(page: Page, figure: str, tmp_path: Path) -> None:
     assert theme(page) == "dark"  # what was done for the picture is undone
 
 
+def test_axes_have_few_ticks_however_wide_they_are(page: Page) -> None:
+    axes = page.locator("figure[aria-label='Beside what it should beat'] .role-axis-label").all()
+    labels = [axis.locator("text").all_text_contents() for axis in axes]
+    (numbers,) = [texts for texts in labels if all(text.replace(".", "").isdecimal() for text in texts)]
+    assert 3 <= len(numbers) <= 8
+
+
 def test_tables_open(page: Page) -> None:
     holder = page.locator("figure[aria-label='The sorted sequence']")
     assert holder.locator("td").count() == 0

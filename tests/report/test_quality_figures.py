@@ -54,6 +54,23 @@ def test_confusion() -> None:
     figure.chart.to_dict()
 
 
+@pytest.mark.parametrize(("sizes", "words"), [((5, 2), "cat"), ((4, 2), ""), ((5, 1), "")])
+def test_a_small_class_that_is_never_recognised_is_named_with_what_helps(sizes: tuple[int, int], words: str) -> None:
+    """Not where classes are about equal, nor where there is a single node to learn from or to test."""
+    labels = np.repeat([0, 1], sizes)
+    graph = Graph(np.zeros((len(labels), 1)), np.zeros((2, 0), int), labels, class_names=["dog", "cat"])
+    ends = np.array([0, len(labels) - 1], np.int32)
+    zeros = np.zeros(2, np.int32)
+    for predictions, said in (
+        (zeros, f"Never recognised: {words}. --class-weight balanced "),
+        (np.array([0, 1], np.int32), ""),
+    ):
+        tested = HeldBack(ends, zeros, labels[ends].astype(np.int32), predictions, np.array([0.9, 0.9]))
+        by_class = next(one for one in quality_figures(tested, graph) if one.title == "Accuracy by class")
+        assert by_class.text.startswith(said if words else "")
+        assert bool(by_class.text) == bool(words and said)
+
+
 def test_compatibility() -> None:
     figure = compatibility_figure(["dog", "cat"], np.array([[0.25, 0.75], [0, 0]]))
     rates = [row["rate"] for row in rows_of(figure.tables["rows"])]

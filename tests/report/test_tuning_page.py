@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from chart_checks import check, figures_of
 
+from nlgnn.experiments.tuning import tuned_sections
 from nlgnn.report.page import Command, Headline
 from nlgnn.report.tuning_page import (
     importance_rows,
@@ -74,6 +75,12 @@ def test_a_row_for_every_setting_that_has_a_figure() -> None:
 )
 def test_numbers_stand_in_their_order(values: tuple[object, ...], shown: list[str]) -> None:
     assert value_order(values) == shown
+
+
+def test_one_dropped_setting_is_told_in_the_singular() -> None:
+    assert " 1 was dropped on the way" in tuned_sections(TUNED)[0].caption
+    twice = replace(TUNED, rows=(*ROWS, replace(ROWS[2], setting={"hidden": 32, "lr": 0.01})))
+    assert " 2 were dropped on the way" in tuned_sections(twice)[0].caption
 
 
 def test_importances() -> None:

@@ -8,13 +8,23 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 import torch
 
+from nlgnn.datasets.synthetic import planted_order_graph
 from nlgnn.errors import OptionError
+from nlgnn.graph.splits import make_splits
 from nlgnn.nn import GCN
 from nlgnn.nn.metric_order import MetricOrder
 from nlgnn.nn.nonlocal_ import NonLocal
-from nlgnn.training.options import all_model_options, given_sizes, keyword_of, model_options
+from nlgnn.training.fit import fit
+from nlgnn.training.options import (
+    all_model_options,
+    given_sizes,
+    idle_options,
+    keyword_of,
+    model_options,
+    refuse_idle,
+)
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.systems import SYSTEMS, load
+from nlgnn.training.systems import SYSTEMS, check_given, configure, load, resolve
 
 SYSTEM_NAMES = list(SYSTEMS)
 LOCAL_OF = {name: system.local for name, system in SYSTEMS.items() if system.local}
@@ -145,3 +155,71 @@ def test_short_names() -> None:
     assert keyword_of("embedding") == "embedding_channels"
     assert keyword_of("heads") == "heads"
     assert "hidden_channels" in inspect.signature(GCN).parameters
+
+
+# Each option of the wrapper and of its metric with a value that is not its default.
+OTHER_VALUES: dict[str, Any] = {
+    "kernel_size": 3,
+    "num_convs": 1,
+    "conv_dropout": 0.5,
+    "score_bias": True,
+    "multiply_score": False,
+    "standardise_score": True,
+    "zero_init": True,
+    "order": "random",
+    "head": "residual",
+    "local_loss": 0.5,
+    "metric_dim": 4,
+    "metric_orders": 2,
+    "metric_radius": 4,
+    "metric_perplexity": 2.0,
+    "metric_eps": 0.5,
+    "metric_form": "label",
+    "metric_input": "adjacency",
+    "metric_lr": 0.1,
+}
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        *({}, {"order": "random"}, {"aggregation": "attention"}),
+        *({"order": "metric"}, {"order": "metric", "readout": "conv"}, {"order": "random", "readout": "vote"}),
+    ],
+    ids=str,
+)
+def test_an_option_is_idle_where_training_with_it_is_the_same(beside: dict[str, str]) -> None:
+    assert set(OTHER_VALUES) == (WRAPPER | METRIC) - {"readout", "aggregation"}
+    graph = planted_order_graph(num_groups=6, group_size=6)
+    splits = make_splits(graph, "random-60", 1)
+
+    def curves(**options: Any) -> dict[str, list[float]]:
+        short = {"epochs": 3, "hidden": 4, "dropout": 0.0, "features": "none", "lr": 0.1, "device": "cpu"}
+        factory, recipe = configure("nlmlp", graph, "paper", **{**short, **beside, **options})
+        return fit(factory, graph, splits, recipe, progress=False)[0].curves
+
+    usual = curves()
+    tried = set(OTHER_VALUES) - ({"order"} if "order" in beside else set())
+    changes_nothing = {name for name in tried if curves(**{name: OTHER_VALUES[name]}) == usual}
+    assert changes_nothing == idle_options({name: (value,) for name, value in beside.items()}).keys() & tried
+
+
+def test_what_is_searched_over_is_idle_only_where_it_is_in_every_setting() -> None:
+    assert "kernel_size" in idle_options({"order": ("metric",)})
+    assert "kernel_size" not in idle_options({"order": ("metric", "score")})
+    assert "metric_dim" not in idle_options({"order": ("metric", "score")})
+    refuse_idle({"order": ("metric", "score"), "metric_dim": (4, 8), "kernel_size": (3, 5)})
+    with pytest.raises(OptionError, match="kernel_size=3,5 changes nothing"):
+        refuse_idle({"order": ("metric",), "kernel_size": (3, 5)})
+
+
+def test_idle_options_are_refused_of_users_alone() -> None:
+    """Presets and older run folders hold some."""
+    idle = {"order": "metric", "kernel_size": 7}
+    resolve("nlmlp", "texas", "robust", idle)
+    check_given("nlmlp", "texas", "robust", {"order": "metric"})  # the preset sets head, zero_init and others
+    with pytest.raises(OptionError, match="kernel_size=7 changes nothing: training nodes vote") as caught:
+        check_given("nlmlp", "texas", "robust", idle)
+    assert caught.value.how == "Leave --kernel-size out, or use --readout conv."
+    with pytest.raises(OptionError, match="mlp has no option 'metric_dim'"):  # which is what is wrong
+        check_given("mlp", "texas", None, {"metric_dim": 8})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import signal
 import warnings
@@ -20,6 +21,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.training import search
 from nlgnn.training.fit import fit
+from nlgnn.training.search_progress import SearchProgress
 from nlgnn.training.space import setting_words
 from nlgnn.training.storage import StudyError
 from nlgnn.training.systems import configure
@@ -151,14 +153,14 @@ def test_a_search_can_grow(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"search_epochs": 13}, "search_epochs 12, not 13"),
-        ({"search_splits": 1}, "search_splits 2, not 1"),
-        ({"splits": "random-10"}, "protocol 'random-60', not 'random-10'"),
-        ({"model": "gcn"}, "model 'mlp', not 'gcn'"),
-        ({"lr": [0.01, 0.2]}, "space"),
-        ({"weight_decay": 0.1}, "options"),
+        ({"search_epochs": 13}, "search_epochs was 12, now 13"),
+        ({"search_splits": 1}, "search_splits was 2, now 1"),
+        ({"splits": "random-10"}, "protocol was random-60, now random-10"),
+        ({"model": "gcn"}, "model was mlp, now gcn"),
+        ({"lr": [0.01, 0.2]}, "lr was .*, now 0.01, 0.2"),
+        ({"weight_decay": 0.1}, "weight_decay was .*, now 0.1"),
         ({"graph": easy_graph(60, 3, seed=1)}, "fingerprint"),
-        ({"halving": False}, "halving True, not False"),
+        ({"halving": False}, "halving was True, now False"),
     ],
     ids=str,
 )
@@ -238,3 +240,10 @@ def test_users_see_nothing_of_optuna(tmp_path: Path, capfd: pytest.CaptureFixtur
         nlgnn.tune(GRAPH, "mlp", study=tmp_path / "s.db", settings=2, search_epochs=2, search_splits=1)
     assert capfd.readouterr() == ("", "")
     assert optuna.logging.get_verbosity() == before
+
+
+def test_one_setting_is_told_in_the_singular(capsys: pytest.CaptureFixture[str]) -> None:
+    with SearchProgress(1, "accuracy") as bar:
+        bar.updated = -math.inf
+        bar.begin([], 1, 0)
+    assert capsys.readouterr().err == "0 of 1 setting, search\n"

@@ -99,3 +99,13 @@ def test_nodes_that_vote_have_no_kernel_to_search_over() -> None:
     assert "kernel_size" in read_space("nlmlp", {"order": "metric", "readout": "conv"}).searched
     assert "kernel_size" not in read_space("nlmlp", {"order": "metric"}).searched
     assert read_space("nlmlp", {"order": "metric", "metric_dim": "4,16"}).searched["metric_dim"] == (4, 16)
+    assert "kernel_size" in read_space("nlmlp", {"order": "metric,score"}).searched
+
+
+def test_what_changes_nothing_is_neither_searched_over_nor_taken() -> None:
+    assert "kernel_size" not in read_space("nlmlp", {"aggregation": "attention"}).searched
+    check_space("nlmlp", "graph", None, {"order": "metric,score", "metric_dim": "4,8", "kernel_size": "3,5"})
+    with pytest.raises(OptionError, match="metric_dim=4,8 changes nothing: no metric is learned"):
+        check_space("nlmlp", "graph", None, {"metric_dim": "4,8"})
+    with pytest.raises(OptionError, match="head=residual changes nothing"):
+        check_space("nlmlp", "graph", None, {"order": "metric", "head": "residual"})

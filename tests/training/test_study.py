@@ -200,9 +200,20 @@ def is_locked(study: SharedStudy) -> bool:
 
 
 def test_a_study_of_another_search_is_refused(opener: Opener) -> None:
-    with opener(), pytest.raises(StudyError, match="holds a search with graph 'easy', not 'other'"):
+    with opener(), pytest.raises(StudyError, match="holds another search: graph was easy, now other"):
         opener(graph="other")
     opener().__exit__()  # the same again is welcome
+
+
+def test_what_differs_is_named_option_by_option(opener: Opener) -> None:
+    opener(options={"order": "score", "lr": 0.1}, space={"kernel_size": (3, 5)}).__exit__()
+    with pytest.raises(StudyError) as caught:
+        opener(options={"order": "metric", "lr": 0.1, "kernel_size": 5}, space={})
+    assert caught.value.what.endswith("holds another search: order was score, now metric; kernel_size was 3, 5, now 5.")
+    assert "(--study)" in caught.value.how
+    words = r"a was not set, now 1; b was not set, now 2; \w+ was .*, now not set; and 2 more"
+    with pytest.raises(StudyError, match=words):
+        opener(options={"a": 1, "b": 2}, space={})
 
 
 def test_a_study_whose_maker_was_killed_is_taken_over(opener: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +223,7 @@ def test_a_study_whose_maker_was_killed_is_taken_over(opener: Opener, monkeypatc
             opener()
     with opener() as study:
         assert len(take(study)) == 2
-    with pytest.raises(StudyError, match="graph 'easy'"):
+    with pytest.raises(StudyError, match="graph was easy"):
         opener(graph="other")
 
 

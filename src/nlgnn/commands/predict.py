@@ -58,7 +58,8 @@ def predict(
         probabilities = probabilities_of(trained, written)
     tables = trained.plan.tables
     own_names = () if tables is None else (tables.id_column, tables.label)
+    replaced = " (replaced)" * out.exists()
     write_table(out, prediction_columns(written, together(probabilities, heats), chosen, *own_names))
     count, runs = len(chosen), len(heats)
     words = f"{count:,} node{'s' * (count != 1)}, mean of {runs} run{'s' * (runs != 1)} of {trained.plan.model}"
-    console.print(f"{words}, calibrated: {out}", soft_wrap=True, markup=False)
+    console.print(f"{words}, calibrated: {out}{replaced}", soft_wrap=True, markup=False)

@@ -24,7 +24,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.render import result_table
 from nlgnn.training.fit import EveryRunFailedError
 from nlgnn.training.run import RunFolder
-from nlgnn.training.systems import configure, get_system, resolve
+from nlgnn.training.systems import check_given, configure, get_system, resolve
 from nlgnn.training.tracking import Tracking, check_trackers
 from nlgnn.training.train import Plan, Trained, graph_of, read_plan, resume, train
 
@@ -106,8 +106,9 @@ def train_graph(
     if settings["controls"] and len(variants) == 1:
         errors.print(f"{variants[0].system} is a local model: it has no controls.")
     variants = variants if settings["controls"] else variants[: 2 if automatic else 1]
-    for variant in variants:
-        resolve(variant.system, name, settings["preset"], variant.options)  # before anything is downloaded
+    check_given(variants[0].system, name, settings["preset"], given)  # before anything is downloaded
+    for variant in variants[1:]:
+        resolve(variant.system, name, settings["preset"], variant.options)
     paths = _folders(settings["out"] or _new_name(name, AUTO if automatic else variants[0].slug), variants)
     for path in [*paths, *([beside(paths[0], variants[0])] if automatic else [])]:
         RunFolder.refuse_existing(path)  # all of them, before the first is trained into

@@ -15,7 +15,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.training.fit import fit_settings
 from nlgnn.training.run import Run
-from nlgnn.training.systems import configure, default_protocol, resolve
+from nlgnn.training.systems import check_given, configure, default_protocol
 from nlgnn.training.tuned import Tuned, training_command
 
 
@@ -82,7 +82,7 @@ def gate_tuned(graph: Graph, tuned: Tuned, progress: bool = True) -> tuple[Gate,
 
 
 def check_options(
-    graph_name: str, preset: str | None, options: Mapping[str, Any], check: Callable[..., object] = resolve
+    graph_name: str, preset: str | None, options: Mapping[str, Any], check: Callable[..., None] = check_given
 ) -> None:
     """Raise an `OptionError` for what a model that may be chosen does not take, before anything is trained.
 

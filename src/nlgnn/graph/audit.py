@@ -16,6 +16,8 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.on_disk import row_chunks
 from nlgnn.graph.splits import Split, make_splits
 
+IF_RARE = "--class-weight balanced lets every class count alike in training."
+
 
 @dataclass(frozen=True)
 class Audit:
@@ -28,6 +30,7 @@ class Audit:
         unlabelled_nodes: of unknown label.
         singleton_classes: names of classes of one node.
         absent_classes: names of classes without any node.
+        rare_classes: names of classes with less than a tenth of the nodes of the largest, but more than one.
         zero_feature_rows: all of whose features are 0.
         duplicate_feature_rows: whose features equal those of another node.
         twin_nodes: that have exactly the neighbours and the label of another node.
@@ -51,12 +54,13 @@ class Audit:
     twin_leak: float | None = None
     untrained_classes: tuple[str, ...] = ()
     unlabelled_in_splits: int = 0
+    rare_classes: tuple[str, ...] = ()
 
     def warnings(self) -> list[str]:
         """One sentence for each thing that a user should know; empty where nothing is odd."""
         leak = self.twin_leak or 0.0
-        singleton, absent, untrained = map(
-            _names, (self.singleton_classes, self.absent_classes, self.untrained_classes)
+        singleton, absent, rare, untrained = map(
+            _names, (self.singleton_classes, self.absent_classes, self.rare_classes, self.untrained_classes)
         )
         findings = {
             f"{_nodes(self.isolated_nodes)} without a neighbour: only their features can help.": self.isolated_nodes,
@@ -65,6 +69,7 @@ class Audit:
             f"{_nodes(self.unlabelled_nodes)} without a label: left out of every figure.": self.unlabelled_nodes,
             f"Classes of a single node, which no split can both learn and test: {singleton}.": singleton,
             f"Classes without any node: {absent}.": absent,
+            f"Classes with less than a tenth of the nodes of the largest: {rare}. {IF_RARE}": rare,
             f"{_nodes(self.zero_feature_rows)} with only zeros as features.": self.zero_feature_rows,
             f"{_nodes(self.duplicate_feature_rows)} with the features of another node: features alone cannot tell "
             "them apart.": self.duplicate_feature_rows,
@@ -108,7 +113,14 @@ def audit(graph: Graph, splits: str | Sequence[Split] = ()) -> Audit:
         twin_leak=float(np.mean([twin_leak(twins, split) for split in splits])) if splits else None,
         untrained_classes=_class_names(graph, untrained),
         unlabelled_in_splits=int((in_any_part & ~graph.labelled).sum()),
+        rare_classes=_class_names(graph, are_rare(class_sizes)),
     )
+
+
+def are_rare(class_sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which classes a model may well pass over for the largest. Of a single node, no weight makes a class learnable."""
+    rare: NDArray[np.bool_] = (class_sizes > 1) & (10 * class_sizes < class_sizes.max(initial=0))
+    return rare
 
 
 def twin_groups(graph: Graph) -> NDArray[np.int64]:

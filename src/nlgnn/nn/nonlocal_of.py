@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import nn
 
@@ -102,6 +102,38 @@ class NLGCN(NonLocalOf):
 class NLGAT(NonLocalOf):
     __doc__ = f"NonLocal around a GAT. {NonLocalOf.__doc__}"
     local_class = GAT
+
+
+# Options of a non-local model, by what they are of.
+SCORE = {"score_bias", "multiply_score", "standardise_score"}
+CONVOLUTIONS = {"kernel_size", "num_convs", "conv_dropout", "zero_init"}
+METRIC = {"metric_dim", "metric_orders", "metric_radius", "metric_perplexity", "metric_eps", "metric_form"}
+METRIC |= {"metric_input", "metric_lr"}
+
+
+class Idle(NamedTuple):
+    """Why an option changes nothing, and the option that would let it."""
+
+    why: str
+    instead: str
+
+
+def idle_beside(order: str | None, readout: Literal["conv", "vote"] | None, aggregation: str | None) -> dict[str, Idle]:
+    """The options that change nothing beside these three; None is their default."""
+    votes = readout_of(order, readout) == "vote"
+    idle: dict[str, Idle] = {}
+    if aggregation == "attention":
+        attends = Idle("attention has neither order nor convolutions", "--aggregation sort")
+        idle |= dict.fromkeys({*SCORE, *CONVOLUTIONS, "order"}, attends)
+    if order == "metric" or votes:
+        learned = Idle("a learned metric has no score, and a loss of its own", "--order score --readout conv")
+        idle |= dict.fromkeys({*SCORE, "local_loss"}, learned)
+    else:
+        idle |= dict.fromkeys(METRIC, Idle("no metric is learned", "--order metric"))
+    if votes:
+        nothing_mixed = Idle("training nodes vote, and nothing is convolved", "--readout conv")
+        idle |= dict.fromkeys({*CONVOLUTIONS, "head"}, nothing_mixed)
+    return idle
 
 
 def option_names(module_class: type[nn.Module]) -> set[str]:

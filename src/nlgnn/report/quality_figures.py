@@ -19,6 +19,7 @@ from nlgnn.analysis.quality import (
     calibration_error,
     confusion_counts,
 )
+from nlgnn.graph.audit import IF_RARE
 from nlgnn.graph.graph import Graph
 from nlgnn.report.columns import Column, columns_of
 from nlgnn.report.page import Figure
@@ -38,11 +39,20 @@ def quality_figures(held_back: HeldBack, graph: Graph) -> list[Figure]:
         "number of neighbours": accuracy_by_degree(held_back, graph),
         "agreement of neighbours": accuracy_by_local_homophily(held_back, graph),
     }
+    words = {"class": never_recognised(groups["class"], graph)}
     return [
         *figures,
         calibration_figure(held_back),
-        *(groups_figure(name, rows) for name, rows in groups.items() if len(rows) <= MOST_CLASSES),
+        *(groups_figure(name, rows, words.get(name, "")) for name, rows in groups.items() if len(rows) <= MOST_CLASSES),
     ]
+
+
+def never_recognised(classes: Sequence[Accuracy], graph: Graph) -> str:
+    """What may help classes none of whose test nodes was got right, being smaller than others; else nothing."""
+    sizes = np.bincount(graph.y[graph.labelled], minlength=graph.num_classes)
+    small = {graph.class_names[label] for label in np.flatnonzero((sizes > 1) & (2 * sizes < sizes.max()))}
+    missed = [one.group for one in classes if one.accuracy == 0 and one.group in small]
+    return f"Never recognised: {', '.join(missed)}. {IF_RARE}" if missed else ""
 
 
 def matrix_rows(names: Sequence[str], counts: NDArray[Any], row: str, column: str) -> list[dict[str, Any]]:
@@ -138,7 +148,7 @@ def calibration_chart() -> Any:
     return altair.layer(diagonal, line, points).properties(width="container", height=320)
 
 
-def groups_figure(what: str, groups: Sequence[Accuracy]) -> Figure:
+def groups_figure(what: str, groups: Sequence[Accuracy], words: str = "") -> Figure:
     rows = [
         {
             "group": one.group,
@@ -155,7 +165,7 @@ def groups_figure(what: str, groups: Sequence[Accuracy]) -> Figure:
         "Test accuracy, mean over runs; lines are one sample standard deviation. In brackets: nodes, which may be "
         "tested in several runs."
     )
-    return Figure(f"Accuracy by {what}", groups_chart(len(rows)), {"rows": columns_of(rows)}, caption, half=True)
+    return Figure(f"Accuracy by {what}", groups_chart(len(rows)), {"rows": columns_of(rows)}, caption, words, half=True)
 
 
 def groups_chart(rows: int) -> Any:

@@ -19,7 +19,7 @@ def importances(space: Space, figures: Sequence[tuple[Mapping[str, Any], float]]
     if len(space.searched) < 2:
         return {}, "one option alone is searched over" if space.searched else "nothing is searched over"
     if len(figures) < FEWEST:
-        return {}, f"{len(figures)} settings are too few"
+        return {}, f"{len(figures)} settings are too few" if len(figures) != 1 else "one setting is too few"
     if len({value for _, value in figures}) == 1:
         return {}, "all settings came out the same"
     choices = space.choices()

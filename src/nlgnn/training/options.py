@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from nlgnn.errors import OptionError
 from nlgnn.nn.nonlocal_ import NonLocal, readout_of
-from nlgnn.nn.nonlocal_of import NonLocalOf
+from nlgnn.nn.nonlocal_of import Idle, NonLocalOf, idle_beside
 from nlgnn.training.system import System
 from nlgnn.training.systems import SYSTEMS, load
 
@@ -66,6 +67,24 @@ def _asks_for_nodes(system: System, arguments: Mapping[str, Any]) -> bool:
     votes = readout_of(arguments.get("order", "score"), arguments.get("readout")) == "vote"
     by_number = votes or arguments.get("metric_input") == "adjacency"
     return by_number or "num_nodes" in inspect.signature(classes_of(system)[0]).parameters
+
+
+def idle_options(options: Mapping[str, Sequence[Any]]) -> dict[str, Idle]:
+    """What changes nothing beside these options of a non-local system, each with one value or several to search over:
+    in no setting."""
+    beside = product(*(options.get(name, (None,)) for name in ("order", "readout", "aggregation")))
+    idle = [idle_beside(*values) for values in beside]
+    return {name: why for name, why in idle[0].items() if all(name in other for other in idle)}
+
+
+def refuse_idle(given: Mapping[str, Sequence[Any]]) -> None:
+    """Raise for an option that changes nothing. Only of what a user gave: presets hold some for whoever uses them."""
+    idle = idle_options(given)
+    for name, values in given.items():
+        if name in idle:
+            shown, flag = ",".join(map(str, values)), name.replace("_", "-")
+            how = f"Leave --{flag} out, or use {idle[name].instead}."
+            raise OptionError(f"{name}={shown} changes nothing: {idle[name].why}.", how)
 
 
 def model_options(system: System) -> dict[str, ModelOption]:

@@ -31,9 +31,10 @@ class SearchProgress(ProgressBar):
         """After an epoch of a batch."""
         epochs = max(replica.epoch for replica in replicas)
         settings = len({replica.setting for replica in replicas if not replica.is_over})
-        self._show(f", {settings} settings in epoch {epochs}")
+        self._show(f", {settings} setting{'s' * (settings != 1)} in epoch {epochs}")
 
     def _show(self, where: str = "") -> None:
         if self.is_due():
             description = f"{self.words}{where}"
-            self.show(self.finished, description, f"{self.finished} of {self.settings} settings, {description}")
+            of_all = f"{self.finished} of {self.settings} setting{'s' * (self.settings != 1)}"
+            self.show(self.finished, description, f"{of_all}, {description}")

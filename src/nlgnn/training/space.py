@@ -9,8 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from nlgnn.errors import OptionError
-from nlgnn.nn.nonlocal_ import readout_of
-from nlgnn.training.options import model_options
+from nlgnn.training.options import idle_options, model_options, refuse_idle
 from nlgnn.training.recipe import EXECUTION, Recipe
 from nlgnn.training.systems import get_system, resolve
 
@@ -72,8 +71,8 @@ def read_space(model: str, options: Values) -> Space:
         if len(values) > 1 and name in NOT_SEARCHED:
             raise OptionError(f"{name} cannot be searched over: it has {len(values)} values.", "Give one value.")
     usual = {name: _values(model, name, values) for name, values in system.search_space.items()}
-    if readout_of(*(given.get(name, (None,))[0] for name in ("order", "readout"))) == "vote":
-        usual.pop("kernel_size", None)  # of which nodes that vote have none
+    idle = idle_options(given)  # such as the kernel size of nodes that vote
+    usual = {name: values for name, values in usual.items() if name not in idle}
     together = {**usual, **dict(sorted(given.items()))}  # in whatever order they were given: keys and samples follow it
     return Space(
         {name: values for name, values in together.items() if len(values) > 1},
@@ -102,10 +101,12 @@ def _values(model: str, name: str, given: Any) -> tuple[Any, ...]:
 
 
 def check_space(model: str, graph_name: str, preset: str | None, options: Values) -> None:
-    """Raise an `OptionError` for any value that the system does not take, before a graph is read."""
+    """Raise an `OptionError` for any value that the system does not take, and for an option that a user gave and that
+    changes nothing, before a graph is read."""
     space = read_space(model, options)
     for setting in space.each_value():
         resolve(model, graph_name, preset, {**space.fixed, **setting})
+    refuse_idle({name: space.searched.get(name) or (space.fixed[name],) for name in options})
 
 
 def setting_words(setting: Values) -> str:

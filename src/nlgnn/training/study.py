@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 KEY = "key"  # of the trial's attribute that names its setting
+MOST_NAMED = 3  # options that another search has with other values
 
 
 class Task(NamedTuple):
@@ -83,14 +84,15 @@ class SharedStudy:
         identity = json.loads(json.dumps(identity))  # as it will be read
         with self._transaction() as study:
             known = study.user_attrs
-            for name, value in identity.items():
-                if not known:
-                    study.set_user_attr(name, value)
-                elif known.get(name) != value:
-                    raise storage.StudyError(
-                        f"{self.where} holds a search with {name} {_shown(known.get(name))}, not {_shown(value)}.",
-                        "Go on with the options that it was begun with, or name another study (--study).",
-                    )
+            for name, value in identity.items() if not known else ():
+                study.set_user_attr(name, value)
+        differences = _differences(known, identity) if known else []
+        if differences:
+            more = f"; and {len(differences) - MOST_NAMED} more" if len(differences) > MOST_NAMED else ""
+            raise storage.StudyError(
+                f"{self.where} holds another search: {'; '.join(differences[:MOST_NAMED])}{more}.",
+                "Go on with the options that it was begun with, or name another study (--study).",
+            )
 
     @contextmanager
     def _transaction(self) -> Iterator[optuna.Study]:
@@ -224,5 +226,17 @@ def _lock(connection: Connection, study_id: int, is_file: bool) -> None:
         connection.execute(text("SELECT 1 FROM studies WHERE study_id = :id FOR UPDATE"), {"id": study_id})
 
 
+def _differences(known: Values, identity: Values) -> list[str]:
+    """Of a study and of what is asked for, option by option, whether searched over or fixed."""
+    was, now = map(_flat, (known, identity))
+    differing = [name for name in {**now, **was} if was.get(name) != now.get(name)]
+    return [f"{name} was {_shown(was.get(name))}, now {_shown(now.get(name))}" for name in differing]
+
+
+def _flat(identity: Values) -> dict[str, Any]:
+    parts = (value if isinstance(value, dict) else {name: value} for name, value in identity.items())
+    return {name: value for part in parts for name, value in part.items()}
+
+
 def _shown(value: Any) -> str:
-    return json.dumps(value)[:200] if isinstance(value, dict | list) else repr(value)
+    return ", ".join(map(str, value)) if isinstance(value, list) else "not set" if value is None else str(value)

@@ -175,6 +175,17 @@ def resolve(
     return arguments, recipe
 
 
+def check_given(name: str, graph_name: str, preset: str | None, options: Mapping[str, Any]) -> None:
+    """Raise an `OptionError` for an option that a user gave and that the system does not take, or that changes nothing.
+
+    Of what presets and run folders hold, the latter is passed over: see `resolve`.
+    """
+    from nlgnn.training.options import refuse_idle
+
+    resolve(name, graph_name, preset, options)
+    refuse_idle({option: (value,) for option, value in options.items()})
+
+
 def default_protocol(graph: Graph) -> str:
     """The user's own splits where there are some, else what the dataset's authors use, else `random-60`."""
     from nlgnn.datasets.catalog import CATALOG

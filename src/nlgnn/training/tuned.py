@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
+from nlgnn.training.options import idle_options
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.space import Space, Values
 
@@ -88,6 +89,9 @@ def training_command(
 ) -> str:
     """A command for a graph of the catalogue, else a line of Python."""
     from nlgnn.datasets.catalog import CATALOG
+
+    idle = idle_options({name: (value,) for name, value in options.items()})  # such as those of what it is a control of
+    options = {name: value for name, value in options.items() if name not in idle}
 
     if tables is None and graph not in CATALOG:
         given = "".join(f", {name}={value!r}" for name, value in options.items())

@@ -218,6 +218,12 @@ class TestLabels:
         self.labels(["a", "a", "b", "c", "c"])
         assert self.warnings[-1] == "Classes of a single node, which cannot be both learned and tested: 'b'."
 
+    def test_rare_classes_are_named_with_what_helps(self) -> None:
+        self.labels(["a"] * 21 + ["b"] * 2 + ["c"] * 3)
+        assert said(self.notes, "Rare beside 'a': 'b'. --class-weight balanced ")
+        self.labels(["a"] * 21 + ["b"] * 3)
+        assert not said(self.notes, "--class-weight")
+
     def test_the_classes_of_a_model(self) -> None:
         classes = ("dog", "cat", "bird")
         assert self.labels(["cat", "", "cat"], class_names=classes) == ([1, -1, 1], classes)

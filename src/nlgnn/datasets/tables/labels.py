@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from nlgnn.datasets.tables.table import Table
 from nlgnn.datasets.tables.values import as_text, counted, other_type, parsed_numbers, shown, simplified
 from nlgnn.errors import DataError, nearest
+from nlgnn.graph.audit import IF_RARE, are_rare
 
 WHOLE = r"^([+-]?\d+)\.0*$"
 # So many numbers, with so few labelled nodes each on average, are refused as classes; what may be one is warned of.
@@ -75,18 +76,22 @@ def read_labels(table: Table, column: str, class_names: Sequence[str] | None = N
     known = int((y >= 0).sum())
     notes.insert(0, f"{column!r} holds the labels: {len(names)} classes; {known} of {len(y)} nodes have one.")
     single = [name for name, size in zip(names, sizes, strict=True) if size == 1]
+    rare = [name for name, is_rare in zip(names, are_rare(sizes), strict=True) if is_rare]
+    if rare and class_names is None:
+        notes.append(f"Rare beside {shown(names[sizes.argmax()])}: {_listed(rare)}. {IF_RARE}")
     warnings = []
     if single and class_names is None:
-        warnings.append(
-            f"Classes of a single node, which cannot be both learned and tested: {', '.join(map(shown, single[:5]))}"
-            f"{f' and {len(single) - 5} more' if len(single) > 5 else ''}."
-        )
+        warnings.append(f"Classes of a single node, which cannot be both learned and tested: {_listed(single)}.")
     if class_names is None and len(names) > MANY_CLASSES and known < FEW_A_CLASS * len(names):
         warnings.append(
             f"{column!r} has {len(names)} classes, with {known / len(names):.0f} labelled nodes each on average: is it "
             "a column of classes?"
         )
     return Labels(y, tuple(names), tuple(notes), tuple(warnings))
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(map(shown, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def check_classes(table: Table, column: str, names: list[str], labelled: int) -> None:

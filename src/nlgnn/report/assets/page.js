@@ -34,6 +34,7 @@ function config(ink, width) {
     background: null, font: "system-ui, sans-serif", view: { stroke: null }, text: { color: ink },
     rule: { color: ink }, tick: { color: ink },
     axis: { ...text, domainColor: ink, tickColor: ink, gridColor: ink, gridOpacity: 0.15, labelLimit: 220 },
+    axisXQuantitative: { tickCount: 5 }, // at most 8 come of it; else one every 40 pixels, however wide the page is
     legend: { ...text, orient: "bottom", symbolLimit: 24, labelLimit: 130, columns: Math.max(1, Math.floor(width / 170)) },
     header: text,
   };
