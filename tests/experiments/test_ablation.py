@@ -95,6 +95,8 @@ def test_differences_are_paired(tmp_path: Path) -> None:
         "changed": "67.0 ± 10.5",
         "published": "70.0 ± 10.0",
         "difference": f"-3.0 ({error:.1f})",
+        "paper": "85.4 ± 3.8",
+        "agrees": "▼",
         "H": "0.30",
         "published H": "0.70",
     }

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
+from nlgnn.experiments.accuracy import MARKS, agreement
 from nlgnn.experiments.cells import PRESET, Settings, read_cells
 from nlgnn.experiments.compare import Spread, paired_difference
 from nlgnn.experiments.framework import PROTOCOLS, FrameworkCell, framework_cell, protocol_for
@@ -117,7 +118,7 @@ def _question(question: str, changed: Sequence[Measured], measured: Mapping[str,
     differences: dict[str, dict[str, Spread | None]] = {}
     for one in changed:
         assert isinstance(one.cell, AblationCell)
-        main = measured[one.cell.unchanged.name]
+        main, printed = measured[one.cell.unchanged.name], printed_accuracy(one.cell.system, one.cell.dataset)
         difference = _paired(one, main)
         differences.setdefault(one.cell.condition, {})[one.cell.dataset] = difference
         rows.append(
@@ -127,13 +128,15 @@ def _question(question: str, changed: Sequence[Measured], measured: Mapping[str,
                 "changed": one.figure,
                 "published": main.figure,
                 "difference": _difference_text(difference, one, main),
+                "paper": str(printed or NOTHING),
+                "agrees": agreement(one.ours, printed) if one.ours and printed else NOTHING,
                 "H": _agreement(one),
                 "published H": _agreement(main),
             }
         )
     caption = (
-        f"{QUESTIONS[question]} {_protocol(changed)} Differences: paired over splits and seeds (standard error). H: of "
-        "the re-connected graph at the chosen epoch, mean over runs."
+        f"{QUESTIONS[question]} {_protocol(changed)} Differences: paired over splits and seeds (standard error). "
+        f"Agrees: the changed one. {MARKS} H: of the re-connected graph at the chosen epoch, mean over runs."
     )
     text = " ".join(_sentence(condition, found) for condition, found in differences.items())
     return Section(question, rows, caption, text, text_columns=2)
