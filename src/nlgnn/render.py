@@ -52,9 +52,8 @@ def _section_table(section: Section, width: int) -> Table:
     table = table_of(names, [[row[name] for name in names] for row in section.rows], numbers_from=section.text_columns)
     for column, name in zip(table.columns[: section.text_columns], names, strict=False):
         column.no_wrap = max(len(row[name]) for row in section.rows) < 24
-    if (
-        Console(width=UNLIMITED).measure(table).maximum > width
-    ):  # else rich would break words in some, for room in others
+    widest = Console(width=UNLIMITED).measure(table).maximum
+    if widest > width:  # rich would break words in some headers, and leave others room
         for column in table.columns[section.text_columns :]:
             column.header = re.sub(r"(?<=\w) (?=\w\w)", "\n", str(column.header))
     return table
