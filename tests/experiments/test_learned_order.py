@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import pytest
 from experiment_samples import write_result
 
-from nlgnn.experiments.cells import run_cell
+from nlgnn.experiments.cells import read_cells, run_cell
 from nlgnn.experiments.learned_order import (
     CONDITIONS,
     CONV,
     LABEL_SHARES,
     LOCAL,
+    MANY,
     NUISANCES,
     PLANTED_SEEDS,
     SEEDS,
@@ -25,6 +27,7 @@ from nlgnn.experiments.learned_order import (
 from nlgnn.experiments.order_page import ORDER_TABLE, order_sections
 from nlgnn.experiments.searched import SearchedCell
 from nlgnn.experiments.section import Section
+from nlgnn.report.degradation_picture import LABELS, NOISE, degradation_rows, draw_degradation
 from nlgnn.report.formats import markdown_page
 from nlgnn.report.sequence_pictures import draw_learned_orders
 
@@ -133,6 +136,25 @@ def test_the_picture_shows_both_orders_before_and_after(missing: bool, tmp_path:
         assert "learned, at first" in text
         assert "by score, epoch 3" in text
         assert "sorted by score (test 80.0 %)" in text
+
+
+def test_the_picture_of_how_it_degrades(tmp_path: Path) -> None:
+    planted = [cell for cell in order_cells("random-60") if isinstance(cell, PlantedCell)]
+    easy = [cell for cell in planted if not cell.nuisance and cell.label_share == 1]
+    for number, cell in enumerate(easy):
+        write(cell, tmp_path, [70.0 + number])
+    assert draw_degradation(planted, tmp_path, tmp_path) == []  # nothing harder was measured
+    noisy = next(cell for cell in planted if cell.nuisance == 4 and cell.condition == MANY.name)
+    few = next(cell for cell in planted if cell.label_share == 0.125)
+    for cell in (noisy, few):
+        write(cell, tmp_path, [61.0])
+    assert draw_degradation(planted, tmp_path, tmp_path) == [tmp_path / "order-degrades.svg"]
+    local = fmean(70.0 + number for number, cell in enumerate(easy) if cell.condition == LOCAL)
+    assert f"the local part on the graph as it is, {local:.1f}" in (tmp_path / "order-degrades.svg").read_text()
+    rows = degradation_rows(planted, read_cells(planted, tmp_path))
+    harder = [tuple(row.values()) for row in rows if row["test"] == 61]
+    assert harder == [(NOISE, "4", MANY.name, 61.0), (LABELS, "12.5 %", VOTE, 61.0)]
+    assert sum(row["level"] in ("0", "100 %") for row in rows) == 2 * len(PLANTED_SEEDS)  # once in each panel
 
 
 def test_the_page_in_the_repository_is_made_of_its_cells() -> None:

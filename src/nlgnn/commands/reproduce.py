@@ -124,6 +124,7 @@ def draw_orders(cells: Sequence[Cell], results: Path) -> None:
     """The pictures that go with tables of orders, beside their cells."""
     from nlgnn.experiments.learned_order import PlantedCell
     from nlgnn.experiments.sequences import SequenceCell
+    from nlgnn.report.degradation_picture import draw_degradation
     from nlgnn.report.sequence_pictures import draw, draw_learned_orders
 
     paths = []
@@ -131,6 +132,7 @@ def draw_orders(cells: Sequence[Cell], results: Path) -> None:
         paths += draw(own, results, results / SequenceCell.store)
     if any(isinstance(cell, PlantedCell) for cell in cells):
         paths += draw_learned_orders(cells, results, results / PlantedCell.store)
+        paths += draw_degradation(cells, results, results / PlantedCell.store)
     for path in paths:
         errors.print(f"picture: {path}", soft_wrap=True)
 
