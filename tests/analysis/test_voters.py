@@ -109,11 +109,24 @@ def test_homophily_of_what_is_heard_is_that_of_a_loop() -> None:
     assert model.metric is not None
     model.eval()
     e = model.metric(model.raw_input(prepare(model, graph))).detach()
-    shares = []
+    shares, volumes = [], []
     for node in np.flatnonzero(y >= 0):
         heard, weights = (part.numpy() for part in model.metric.heard_by(e, int(node)))
         known = y[heard] >= 0
-        shares.append(weights[known & (y[heard] == y[node])].sum() / weights[known].sum())
+        volume = weights[known].sum()
+        shares.append(weights[known & (y[heard] == y[node])].sum() / volume)
+        volumes.append(volume / (0.05 + volume))
     model.train()
-    assert heard_homophily(model, graph) == pytest.approx(np.mean(shares))
+    assert heard_homophily(model, graph) == pytest.approx(np.average(shares, weights=volumes))
     assert model.training
+
+
+@pytest.mark.parametrize("log_temperature", [0.0, 3.0, 6.0])
+def test_labels_that_have_nothing_to_do_with_the_metric_agree_by_chance(log_temperature: float) -> None:
+    """Also where hardly anybody is near enough to be heard."""
+    rng = np.random.default_rng(0)
+    graph = Graph(rng.standard_normal((1000, 2)), np.zeros((2, 0), int), rng.integers(2, size=1000))
+    model = model_on(graph)
+    assert model.metric is not None
+    model.metric.log_temperature.data.fill_(log_temperature)
+    assert heard_homophily(model, graph) == pytest.approx(0.5, abs=0.05)

@@ -66,20 +66,20 @@ BAD_OPTIONS = {
     "no metric": (
         "train texas --model nlmlp --metric-dim 8",
         "metric_dim=8 changes nothing: no metric",
-        "--order metric",
+        "order='metric'",
     ),
     "votes": (
         "train texas --order metric --kernel-size 7",
         "kernel_size=7 changes nothing: training nodes vote",
-        "--readout conv",
+        "readout='conv'",
     ),
     "attention": (
         "train texas --aggregation attention --order random",
         "order=random changes nothing: attention",
-        "--aggregation sort",
+        "aggregation='sort'",
     ),
-    "auto": ("train texas --model auto --metric-lr 1", r"metric_lr=1.0 changes nothing", "--order metric"),
-    "search": ("tune texas --order metric --head residual", "head=residual changes nothing", "--readout conv"),
+    "auto": ("train texas --model auto --metric-lr 1", r"metric_lr=1.0 changes nothing", "order='metric'"),
+    "search": ("tune texas --order metric --head residual", "head=residual changes nothing", "readout='conv'"),
     "no logits": ("train mushroom-body --preset robust --embedding 3", "embedding=3", "Leave the embedding width out"),
 }
 

@@ -134,6 +134,21 @@ def test_the_first_folder_is_the_model_taken(ahead: bool, command: Command, monk
     assert sorted(path.name for path in Path().iterdir()) == folders
 
 
+def test_words_for_the_page_that_cannot_be_kept_are_no_failure(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    decide(monkeypatch, True)
+    monkeypatch.setattr(auto_command, "write_whole", full)
+    done = command(*AUTO)
+    assert done.code == 0
+    assert "X/config.json cannot be written: No space left on device" in done.err
+    assert "The gate takes" in done.out
+    assert "gate" not in config("X")
+
+
 def test_real_gate_and_controls(command: Command) -> None:
     done = command(*AUTO, "--controls")
     taken = re.search(r"The gate takes (\w+)", done.out)

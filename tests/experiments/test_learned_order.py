@@ -162,3 +162,11 @@ def test_the_page_in_the_repository_is_made_of_its_cells() -> None:
     page = (ROOT / "docs" / "order.md").read_text()
     table = markdown_page("", sections)
     assert f"<!-- nlgnn reproduce order --table -->\n{table}<!-- end of table -->" in page
+
+
+def test_the_picture_in_the_repository_is_of_its_cells() -> None:
+    planted = [cell for cell in order_cells("random-60") if isinstance(cell, PlantedCell)]
+    rows = degradation_rows(planted, read_cells(planted, ROOT / "results"))
+    picture = (ROOT / "docs" / "order-degrades.svg").read_text()
+    for row in rows:
+        assert f"{row['panel']}: {row['level']}; test accuracy %: {str(row['test'])[:6].removesuffix('.0')}" in picture

@@ -38,7 +38,10 @@ def test_validation_chooses(tmp_path: Path) -> None:
         "− random order": "…",
         "measured": "2 of 3",
     }
-    assert "▼ below, and by how much: 1 of 1 reach it so far; all three are measured for 0 datasets." in section.caption
+    assert (
+        "▼ below, and how far from within: 1 of 1 reach it so far; all three are measured for 0 datasets."
+        in section.caption
+    )
     assert "Best non-local model by validation, geom-gcn" not in shown(tmp_path)  # nothing is measured by it
 
 
@@ -46,7 +49,7 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
     write_framework(tmp_path, "texas-nlmlp", [81.0, 82.0], [70.0, 72.0])
     section = shown(tmp_path)["Best non-local model by validation, random-60"]
     assert section.rows[0]["agrees"] == "▼ 0.10"  # 85.4 - 3.8 - 81.5
-    assert "by how much: 0 of 1 reach it so far" in section.caption
+    assert "from within: 0 of 1 reach it so far" in section.caption
 
 
 def test_tally() -> None:

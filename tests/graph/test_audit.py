@@ -56,7 +56,7 @@ def test_rare_classes_are_named_with_what_helps() -> None:
     labels = np.repeat([0, 1, 2, 3], [21, 2, 3, 1])
     found = audit(Graph(np.arange(27.0)[:, None], np.zeros((2, 0), int), labels, class_names=tuple("abcd")))
     assert found.rare_classes == ("b",)  # a tenth is not less; of a single node nothing is learned anyhow
-    words = "Classes with less than a tenth of the nodes of the largest: b. --class-weight balanced "
+    words = "Classes with less than a tenth of the nodes of the largest: b. With --class-weight balanced "
     assert any(sentence.startswith(words) for sentence in found.warnings())
 
 

@@ -337,3 +337,18 @@ def test_another_graph_is_refused():
     model = model_of(graph)
     with pytest.raises(DataError, match="learned from 60 nodes"):
         evaluate(model, (torch.randn(NODES + 1, 4).double(), None))
+
+
+@pytest.mark.parametrize("tightness", [1e-2, 1e-3, 1e-4])
+def test_what_is_heard_survives_rounding_where_nodes_are_in_tight_clusters(tightness: float) -> None:
+    """In float32; `heard_by` takes differences first, which rounds far less."""
+    torch.manual_seed(0)
+    x = torch.randn(60, 4).repeat(20, 1) + tightness * torch.randn(1200, 4)
+    order = MetricOrder(4)
+    order.choose_scale(x)
+    order.eval()
+    with torch.no_grad():
+        e = order(x)
+        heard = order.heard(e, torch.ones(1200, 1)).squeeze(1)
+    expected = torch.stack([order.heard_by(e, node)[1].sum() for node in range(0, 1200, 10)])
+    torch.testing.assert_close(heard[::10], expected, rtol=0.02, atol=0.01)

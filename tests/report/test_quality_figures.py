@@ -62,7 +62,7 @@ def test_a_small_class_that_is_never_recognised_is_named_with_what_helps(sizes: 
     ends = np.array([0, len(labels) - 1], np.int32)
     zeros = np.zeros(2, np.int32)
     for predictions, said in (
-        (zeros, f"Never recognised: {words}. --class-weight balanced "),
+        (zeros, f"Never recognised: {words}. With --class-weight balanced "),
         (np.array([0, 1], np.int32), ""),
     ):
         tested = HeldBack(ends, zeros, labels[ends].astype(np.int32), predictions, np.array([0.9, 0.9]))

@@ -145,6 +145,13 @@ def test_the_verdict_is_told(trained: Trained) -> None:
     assert verdict_words(told) == "Diagnosis: Neighbours help. Much."
 
 
+@pytest.mark.parametrize("verdict", ["", "Neighbours help."])
+def test_what_the_gate_said_is_told(verdict: str, trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(trained.folder.config, "gate", "The gate takes nlmlp.")
+    words = verdict_words(replace(trained, plan=replace(trained.plan, verdict=verdict)))
+    assert words.endswith(" The gate takes nlmlp.")
+
+
 def test_missing_controls_are_named(trained: Trained, tmp_path: Path) -> None:
     (command,) = missing_controls(trained, {})
     assert isinstance(command, Command)

@@ -12,7 +12,7 @@ from nlgnn.experiments.section import Section
 from nlgnn.nn.vote import SHARES
 from nlgnn.report.page import Command, Figure, Headline
 from nlgnn.report.run_page import run_parts
-from nlgnn.report.votes import votes_section
+from nlgnn.report.votes import vote_row, votes_section
 
 GRAPH = easy_graph()
 
@@ -42,7 +42,8 @@ def test_counts_are_told_in_words(tmp_path: Path) -> None:
     models = [trained.factory() for _ in trained.runs]
     for model, share in zip(models, (0, 3), strict=True):
         model.vote.share.data = torch.tensor(share)
-    section = votes_section(trained.runs, models)
+    section = votes_section([vote_row(run, model) for run, model in zip(trained.runs, models, strict=True)])
     assert section.text == "They count in 1 of 2 runs."
     assert [row["votes count"] for row in section.rows] == ["0: the local part alone", "× 1"]
     assert "strength" not in section.rows[0]  # votes of labels have none
+    assert "Strength" not in section.caption

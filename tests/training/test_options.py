@@ -220,6 +220,6 @@ def test_idle_options_are_refused_of_users_alone() -> None:
     check_given("nlmlp", "texas", "robust", {"order": "metric"})  # the preset sets head, zero_init and others
     with pytest.raises(OptionError, match="kernel_size=7 changes nothing: training nodes vote") as caught:
         check_given("nlmlp", "texas", "robust", idle)
-    assert caught.value.how == "Leave --kernel-size out, or use --readout conv."
+    assert caught.value.how == "Leave it out, or use readout='conv'."
     with pytest.raises(OptionError, match="mlp has no option 'metric_dim'"):  # which is what is wrong
         check_given("mlp", "texas", None, {"metric_dim": 8})

@@ -247,3 +247,9 @@ def test_one_setting_is_told_in_the_singular(capsys: pytest.CaptureFixture[str])
         bar.updated = -math.inf
         bar.begin([], 1, 0)
     assert capsys.readouterr().err == "0 of 1 setting, search\n"
+
+
+def test_an_option_that_changes_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="kernel_size=3,5 changes nothing"):
+        quick(tmp_path / "study.db", model="nlmlp", order="metric", kernel_size=[3, 5])
+    assert not list(tmp_path.iterdir())

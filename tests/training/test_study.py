@@ -206,10 +206,11 @@ def test_a_study_of_another_search_is_refused(opener: Opener) -> None:
 
 
 def test_what_differs_is_named_option_by_option(opener: Opener) -> None:
-    opener(options={"order": "score", "lr": 0.1}, space={"kernel_size": (3, 5)}).__exit__()
+    # What is searched over is among the options too, by its keyword.
+    opener(options={"order": "score", "hidden_channels": 16, "lr": 0.1}, space={"hidden": (16, 48)}).__exit__()
     with pytest.raises(StudyError) as caught:
-        opener(options={"order": "metric", "lr": 0.1, "kernel_size": 5}, space={})
-    assert caught.value.what.endswith("holds another search: order was score, now metric; kernel_size was 3, 5, now 5.")
+        opener(options={"order": "metric", "lr": 0.1, "hidden_channels": 5}, space={})
+    assert caught.value.what.endswith("holds another search: order was score, now metric; hidden was 16, 48, now 5.")
     assert "(--study)" in caught.value.how
     words = r"a was not set, now 1; b was not set, now 2; \w+ was .*, now not set; and 2 more"
     with pytest.raises(StudyError, match=words):

@@ -57,8 +57,9 @@ def votes_on(model: NonLocal, graph: Graph, node: int) -> Votes:
 def heard_homophily(model: NonLocal, graph: Graph) -> float:
     """The share of what a node hears, were all labelled nodes to say their label, that is its own label.
 
-    The mean over labelled nodes; one that hears nobody adds 0. As `reconnected_homophily` it looks at all labels: an
-    analysis, never a signal for training. The graph's features must be scaled as in training.
+    The mean over labelled nodes, each by how much it hears: one whose votes `eps` draws to nothing hardly counts. As
+    `reconnected_homophily` it looks at all labels: an analysis, never a signal for training. The graph's features must
+    be scaled as in training.
     """
     metric, was_training = model.metric, model.training
     assert metric is not None
@@ -68,5 +69,6 @@ def heard_homophily(model: NonLocal, graph: Graph) -> float:
     labelled = y >= 0
     heard = metric.heard(e, F.one_hot(y.clamp(min=0)).to(e.dtype) * labelled.unsqueeze(1))[labelled]
     model.train(was_training)
-    shares = heard / heard.sum(1, keepdim=True).clamp(min=torch.finfo(e.dtype).tiny)
-    return float(shares.gather(1, y[labelled].unsqueeze(1)).mean())
+    volumes = heard.sum(1)
+    own = heard.gather(1, y[labelled].unsqueeze(1)).squeeze(1) / (metric.eps + volumes)
+    return float(own.sum() / (volumes / (metric.eps + volumes)).sum().clamp(min=torch.finfo(e.dtype).tiny))

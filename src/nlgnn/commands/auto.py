@@ -67,17 +67,17 @@ def settle(first: Path, variants: list[Variant], trained: dict[str, Trained]) ->
         for label, path in ((main, other), (local, first)):
             if label in trained:
                 trained[label] = replace(trained[label], folder=RunFolder.open(path))
-    _amend(first, gate=decided.words)  # for its report
+    try:
+        _amend(first, gate=decided.words)
+    except OSError as error:  # its report alone goes without it
+        errors.print(f"{first}/config.json cannot be written: {error.strerror}", soft_wrap=True, markup=False)
     trained[decided.taken] = replace(trained[decided.taken], folder=RunFolder.open(first))
     return decided.words
 
 
 def _amend(folder: Path, **settings: Any) -> None:
-    config, path = RunFolder.open(folder).config | settings, folder / "config.json"
-    try:
-        write_whole(path, partial(Path.write_text, data=json.dumps(config, indent=2)))
-    except OSError as error:
-        raise RunFolderError(f"{path} cannot be written: {error.strerror}.", "Both trainings are whole.") from error
+    config = RunFolder.open(folder).config | settings
+    write_whole(folder / "config.json", partial(Path.write_text, data=json.dumps(config, indent=2)))
 
 
 def beside(first: Path, variant: Variant) -> Path:

@@ -129,7 +129,7 @@ def _question(question: str, changed: Sequence[Measured], measured: Mapping[str,
                 "published": main.figure,
                 "difference": _difference_text(difference, one, main),
                 "paper": str(printed or NOTHING),
-                "agrees": agreement(one.ours, printed) if one.ours and printed else NOTHING,
+                "agrees": agreement(one.ours, printed) if one.ours and printed else OPEN if printed else NOTHING,
                 "H": _agreement(one),
                 "published H": _agreement(main),
             }

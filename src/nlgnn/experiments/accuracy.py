@@ -16,7 +16,7 @@ from nlgnn.experiments.framework import (
     framework_cell,
     framework_cells,
 )
-from nlgnn.experiments.measured import NOTHING, OPEN, SHORTER, Measured
+from nlgnn.experiments.measured import NOTHING, OPEN, SHORTER_WORDS, Measured
 from nlgnn.experiments.paper import Printed, printed_accuracy, printed_cpgcn, printed_validation
 from nlgnn.experiments.searched import SEARCH_EPOCHS, SEARCH_SPLITS, SearchedCell
 from nlgnn.experiments.section import Rows, Section
@@ -119,7 +119,7 @@ def _caption(shown: Sequence[Measured], validation: bool) -> str:
         f"validation on {SEARCH_SPLITS} splits, {SEARCH_EPOCHS} epochs at most.",
         f"Compared systems: as their authors train them, on the splits {' or '.join(others)}." if others else "",
         MARKS,
-        f"{SHORTER} trained on fewer splits or for fewer epochs than usual." if any(map(_is_shorter, shown)) else "",
+        SHORTER_WORDS if any(map(_is_shorter, shown)) else "",
         f"{OPEN} not measured yet." if any(one.result is None for one in shown) else "",
     ]
     return " ".join(part for part in parts if part)

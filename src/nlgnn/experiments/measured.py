@@ -14,6 +14,7 @@ from nlgnn.experiments.searched import SearchedCell
 from nlgnn.training.systems import get_system
 
 OPEN, NOTHING, SHORTER, NO_FILES = "…", "–", "*", "files not here"
+SHORTER_WORDS = f"{SHORTER} searched or trained on fewer splits or for fewer epochs than usual."
 
 
 files_are_here = cache(is_present)  # asked for every open cell of a page

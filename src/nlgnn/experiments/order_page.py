@@ -34,6 +34,8 @@ from nlgnn.experiments.tables import ResultTable
 
 # What was to be shown on the planted graph: test accuracies above which an order counts as found, or not.
 VOTE_FINDS, CONV_FINDS, CONTROL_FAILS = 85.0, 80.0, 80.0
+# The MLP sees no edges, and the older Cornell has Texas's features and labels: of both together one is counted.
+SAME_AS = {"cornell-pre2022": "texas"}
 Results = Mapping[str, Mapping[str, Any]]
 
 
@@ -144,7 +146,7 @@ def _accuracies(graphs: Sequence[OnGraph], protocol: str) -> Section:
         f"Test figures in %, mean ± s.d. over ten splits with {SEEDS} seeds each, protocol {protocol} (mushroom-body: "
         f"random-60); accuracy, but ROC-AUC where that is the dataset's own metric. Preset {PRESET} for all, nothing "
         f"searched: {', '.join(f'{name} {value}' for name, value in COMMON.items())}. Epochs, and how much votes "
-        "count, are chosen by validation."
+        "count, are chosen by validation. Kernel sizes: as published for a dataset, else 5."
     )
     return Section("Real graphs", rows, caption, text_columns=2)
 
@@ -188,7 +190,7 @@ def _words_on_planted(cells: Sequence[PlantedCell], found: Results) -> list[str]
 def _words_on_real(cells: Sequence[OrderCell], found: Results) -> list[str]:
     graphs = [_on_graph(dataset, cells, found) for dataset in dict.fromkeys(cell.dataset for cell in cells)]
     intervals = {graph.dataset: graph.minus_local(VOTE) for graph in graphs}
-    measured = {dataset: interval for dataset, interval in intervals.items() if interval is not None}
+    measured = {dataset: interval for dataset, interval in intervals.items() if interval and dataset not in SAME_AS}
     if not measured:
         return []
     ahead = [dataset for dataset, interval in measured.items() if interval.low > 0]
@@ -196,7 +198,8 @@ def _words_on_real(cells: Sequence[OrderCell], found: Results) -> list[str]:
     return [
         f"Of {len(measured)} real graphs measured so far, votes along the learned order are clearly ahead of their "
         f"local part on {len(ahead)}{_named(ahead)}, clearly behind on {len(behind)}{_named(behind)}, and not told "
-        f"apart from it on the other {len(measured) - len(ahead) - len(behind)}."
+        f"apart from it on the other {len(measured) - len(ahead) - len(behind)}. (The older Cornell is not counted: "
+        "its features and labels are those of Texas, and its local part sees no edges.)"
     ]
 
 

@@ -11,7 +11,7 @@ from nlgnn.experiments.cells import PRESET, read_cells
 from nlgnn.experiments.claims import Findings, claim_sections
 from nlgnn.experiments.compare import CONTROLS, Spread
 from nlgnn.experiments.framework import HUGE_DATASETS, LOCAL, NON_LOCAL, PROTOCOLS, FrameworkCell, framework_cells
-from nlgnn.experiments.measured import NOTHING, OPEN, Measured
+from nlgnn.experiments.measured import NOTHING, OPEN, SHORTER_WORDS, Measured
 from nlgnn.experiments.paper import Printed, printed_accuracy
 from nlgnn.experiments.section import Rows, Section
 from nlgnn.experiments.tables import ResultTable
@@ -35,20 +35,20 @@ def best_sections(cells: Sequence[FrameworkCell], results: Path, wanted: str) ->
                 "validation": str(best.main.validation) if best else OPEN,
                 "test": best.main.figure if best else OPEN,
                 "paper's best": str(printed or NOTHING),
-                "agrees": _agrees(ours, printed) if ours and printed else NOTHING,
+                "agrees": _agrees(ours, printed) if ours and printed else OPEN if printed else NOTHING,
                 **{f"− {other}": difference_text(best, other) if best else OPEN for other in ("local", *CONTROLS)},
                 "measured": f"{len(known)} of {len(three)}",
             }
         )
-    marks = [row["agrees"][0] for row in rows if row["agrees"][0] in "✓▲▼"]
+    marks = [row["agrees"][:1] for row in rows if row["agrees"][:1] in ("✓", "▲", "▼")]
     whole = sum(all(one.main.result for one in three) for three in by_dataset.values())
     caption = (
         "Of NLMLP, NLGCN and NLGAT, as far as they are measured, the one with the best mean validation accuracy, and "
         f"its test accuracy in %: mean ± sample standard deviation over ten runs, protocol {protocols(cells)}, preset "
         f"{PRESET}; beside it the best of the three that the paper prints (on random splits; none for the corrected "
-        "Cornell and the filtered graphs). ✓ within one of the paper's standard deviations, ▲ above, ▼ below, and by "
-        f"how much: {len(marks) - marks.count('▼')} of {len(marks)} reach it so far; all three are measured for "
-        f"{whole} datasets. {DIFFERENCES}"
+        "Cornell and the filtered graphs). ✓ within one of the paper's standard deviations, ▲ above, ▼ below, and how "
+        f"far from within: {len(marks) - marks.count('▼')} of {len(marks)} reach it so far; all three are measured for "
+        f"{whole} datasets. {SHORTER_WORDS} {DIFFERENCES}"
     )
     return [Section(f"Best non-local model by validation, {wanted}", rows, caption, text_columns=2)]
 

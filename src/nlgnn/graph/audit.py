@@ -16,7 +16,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.on_disk import row_chunks
 from nlgnn.graph.splits import Split, make_splits
 
-IF_RARE = "--class-weight balanced lets every class count alike in training."
+IF_RARE = "With --class-weight balanced small classes count more in training."
 
 
 @dataclass(frozen=True)

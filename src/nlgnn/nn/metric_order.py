@@ -37,6 +37,7 @@ from nlgnn.nn.windows import Neighbours, window_neighbours, window_sums
 
 NODES_FOR_THE_SCALE, ROWS_AT_ONCE = 4096, 2**16
 HALVINGS, MOST_ORDERS = 30, 64
+FARTHEST = 1e5  # squared, from the middle, at the start: farther out, rounding drowns distances that matter, about 1
 TEACHING = 0.1  # how much votes count where they teach the metric
 
 
@@ -178,7 +179,8 @@ class MetricOrder(nn.Module):
         """Such that the weights of a node's neighbours have the wanted perplexity, in the median.
 
         Columns of dense features count alike at first, whatever their units: a metric that one column of noise
-        dominates learns nothing. Bags of words are left as they are; their rare words would drown the others.
+        dominates learns nothing. Bags of words are left as they are; their rare words would drown the others. In tight
+        clusters more nodes are heard than wanted: see `FARTHEST`.
         """
         self.scale.fill_(1)
         if not isinstance(g, Operator):
@@ -188,7 +190,8 @@ class MetricOrder(nn.Module):
         count = min(len(e), NODES_FOR_THE_SCALE)
         distances, near = self.distances(e, torch.arange(count, device=e.device) * len(e) // count)
         self.train(was_training)
-        self.scale.mul_(_scale_for(self.perplexity, distances, near.counted))
+        farthest = float(e.square().sum(1).max().clamp(min=1e-30))
+        self.scale.mul_(min(_scale_for(self.perplexity, distances, near.counted), math.sqrt(FARTHEST / farthest)))
 
     def distances(self, e: Float[Tensor, "n m"], nodes: Int[Tensor, " k"]) -> tuple[Float[Tensor, "k w"], Neighbours]:
         """Squared, from some nodes to those that they hear."""

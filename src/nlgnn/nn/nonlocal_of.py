@@ -123,15 +123,15 @@ def idle_beside(order: str | None, readout: Literal["conv", "vote"] | None, aggr
     votes = readout_of(order, readout) == "vote"
     idle: dict[str, Idle] = {}
     if aggregation == "attention":
-        attends = Idle("attention has neither order nor convolutions", "--aggregation sort")
+        attends = Idle("attention has neither order nor convolutions", "aggregation='sort'")
         idle |= dict.fromkeys({*SCORE, *CONVOLUTIONS, "order"}, attends)
     if order == "metric" or votes:
-        learned = Idle("a learned metric has no score, and a loss of its own", "--order score --readout conv")
+        learned = Idle("a learned metric has no score, and a loss of its own", "order='score', readout='conv'")
         idle |= dict.fromkeys({*SCORE, "local_loss"}, learned)
     else:
-        idle |= dict.fromkeys(METRIC, Idle("no metric is learned", "--order metric"))
+        idle |= dict.fromkeys(METRIC, Idle("no metric is learned", "order='metric'"))
     if votes:
-        nothing_mixed = Idle("training nodes vote, and nothing is convolved", "--readout conv")
+        nothing_mixed = Idle("training nodes vote, and nothing is convolved", "readout='conv'")
         idle |= dict.fromkeys({*CONVOLUTIONS, "head"}, nothing_mixed)
     return idle
 

@@ -8,7 +8,8 @@ With :math:`N(v)` = the nodes within `radius` positions of v in any order, v lef
 Gradients go to e, through the distances alone: nothing differentiates a sort. In each order the nodes are cut into
 blocks; a block and the rows around it make one small matrix of distances, by one product. A node that was near in an
 earlier order already is left out, so that nobody counts twice. Distances are computed again for the gradients, some
-blocks at a time: of a pair one byte is kept, which says whether it counts.
+blocks at a time: of a pair of neighbours in a block one byte is kept, which says whether it counts, 4 h `radius` a node
+for radii from 8.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def window_neighbours(keys: Float[Tensor, "h n"], nodes: Int[Tensor, " k"], radi
 class _WindowSums(Kernel):
     """`e` is `[r, n, m]`, `messages` `[r, n, s]`, `keys` `[r, h, n]`: replicas are in front.
 
-    Beside the sums it gives what the gradients need: the orders, and which pairs count.
+    Beside the sums it gives what the gradients need, the orders and which pairs count; not so under `vmap`, inside of
+    which there are no gradients to be taken.
     """
 
     @staticmethod

@@ -17,14 +17,14 @@ _BESIDE = (
     "mean over {runs} run{s}, bars one sample standard deviation; beside the share among neighbours in the graph, and "
     "what a random order is expected to have. An order that is no better than chance has found nothing."
 )
-WINDOW_CAPTION = f"The share of nodes within a node's window of the order that have its label: {_BESIDE}"
+WINDOW_CAPTION = f"H(Ĝ), the share of nodes within a node's window of the order that have its label: {_BESIDE}"
 VOTES_CAPTION = (
-    f"Of what a node hears, by weight, the share of its own label, if all labelled nodes spoke: {_BESIDE} All labels "
-    "are looked at, and nothing is decided by this."
+    f"Of what a node hears, by weight, the share of its own label, if all labelled nodes spoke: {_BESIDE} Nodes count "
+    "by how much they hear. All labels are looked at, and nothing is decided by this."
 )
 
 
-def agreement_rows(graph: Graph, agreement: NDArray[np.float64]) -> list[dict[str, Any]]:
+def agreement_rows(graph: Graph, what: str, agreement: NDArray[np.float64]) -> list[dict[str, Any]]:
     """`agreement` is `[runs, 2]`: before training and at the chosen epoch."""
     stds = agreement.std(0, ddof=1) if len(agreement) > 1 else np.zeros(2)
     before, after = (
@@ -35,15 +35,15 @@ def agreement_rows(graph: Graph, agreement: NDArray[np.float64]) -> list[dict[st
     return [
         {"where": "neighbours in the graph, H(G)", "mean": graph_level, "low": graph_level, "high": graph_level},
         {"where": "a random order: chance", "mean": chance, "low": chance, "high": chance},
-        {"where": "the order before training", **before},
-        {"where": "the order at the chosen epoch, H(Ĝ)", **after},
+        {"where": f"{what} before training", **before},
+        {"where": f"{what} at the chosen epoch", **after},
     ]
 
 
-def agreement_figure(title: str, caption: str, graph: Graph, agreement: NDArray[np.float64]) -> Figure:
+def agreement_figure(title: str, what: str, caption: str, graph: Graph, agreement: NDArray[np.float64]) -> Figure:
     import altair
 
-    rows = agreement_rows(graph, agreement)
+    rows = agreement_rows(graph, what, agreement)
     base = altair.Chart(altair.NamedData("rows"))
     y = altair.Y("where:N", sort=None, title=None)
     x = altair.X(

@@ -53,7 +53,7 @@ def degradation_chart(rows: Sequence[Mapping[str, Any]], local: float | None) ->
     import altair
 
     colour = altair.Color("model:N", scale=altair.Scale(domain=MODELS, range=PALETTE[: len(MODELS)]), title=None)
-    scale = altair.Scale(domain=[60, 100])
+    scale = altair.Scale(zero=False)
     panels = []
     for panel, levels in LEVELS.items():
         base = altair.Chart(altair.Data(values=[row for row in rows if row["panel"] == panel]))

@@ -30,7 +30,7 @@ MOST_CLASSES = 40  # that a matrix is drawn for
 POOLED = "Test nodes of all runs together"
 
 
-def quality_figures(held_back: HeldBack, graph: Graph) -> list[Figure]:
+def quality_figures(held_back: HeldBack, graph: Graph, class_weight: str = "none") -> list[Figure]:
     if len(held_back.nodes) == 0:
         return []
     figures = [] if graph.num_classes > MOST_CLASSES else [confusion_figure(held_back, graph)]
@@ -39,7 +39,7 @@ def quality_figures(held_back: HeldBack, graph: Graph) -> list[Figure]:
         "number of neighbours": accuracy_by_degree(held_back, graph),
         "agreement of neighbours": accuracy_by_local_homophily(held_back, graph),
     }
-    words = {"class": never_recognised(groups["class"], graph)}
+    words = {"class": never_recognised(groups["class"], graph) if class_weight == "none" else ""}
     return [
         *figures,
         calibration_figure(held_back),

@@ -68,7 +68,9 @@ def run_parts(
         *missing_controls(trained, others),
         *order_parts(trained, graph, good, run, splits[run.index], own),
         *curve_figures(good, answer.selection, answer.metric),
-        *quality_figures(held_back(sure, graph, [splits[one.index] for one in good]), graph),
+        *quality_figures(
+            held_back(sure, graph, [splits[one.index] for one in good]), graph, trained.recipe.class_weight
+        ),
         embedding_figure(trained, graph, run, own),
         *(
             []
@@ -108,11 +110,13 @@ def make_answer(
 
 
 def verdict_words(trained: Trained) -> str:
+    gate = trained.folder.config.get("gate", "")  # of a choice that was automatic
     if trained.plan.verdict:
-        gate = trained.folder.config.get("gate", "")  # where it came first, not where controls were added later
         return f"Diagnosis: {trained.plan.verdict} {gate}".rstrip()
     graph = [trained.plan.graph] if trained.plan.tables is None else trained.plan.tables.flags
-    return f"Not diagnosed. nlgnn diagnose {shlex.join(graph)} says whether neighbours help on this graph."
+    return (
+        f"Not diagnosed. nlgnn diagnose {shlex.join(graph)} says whether neighbours help on this graph. {gate}".rstrip()
+    )
 
 
 def missing_controls(trained: Trained, others: Mapping[str, Trained]) -> list[Part]:
@@ -139,7 +143,7 @@ def order_parts(
     agreement = [[reconnected_homophily(order.nodes, graph.y, kernels) for order in pair] for pair in orders]
     return [
         node_list(trained, graph, run, split, probabilities),
-        agreement_figure("Do neighbours in the order agree?", WINDOW_CAPTION, graph, np.array(agreement)),
+        agreement_figure("Do neighbours in the order agree?", "the order", WINDOW_CAPTION, graph, np.array(agreement)),
     ]
 
 

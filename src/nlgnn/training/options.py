@@ -82,8 +82,8 @@ def refuse_idle(given: Mapping[str, Sequence[Any]]) -> None:
     idle = idle_options(given)
     for name, values in given.items():
         if name in idle:
-            shown, flag = ",".join(map(str, values)), name.replace("_", "-")
-            how = f"Leave --{flag} out, or use {idle[name].instead}."
+            shown = ",".join(map(str, values))
+            how = f"Leave it out, or use {idle[name].instead}."
             raise OptionError(f"{name}={shown} changes nothing: {idle[name].why}.", how)
 
 

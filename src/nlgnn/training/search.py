@@ -22,7 +22,7 @@ from nlgnn.training.recipe import EXECUTION
 from nlgnn.training.replica import Replica
 from nlgnn.training.run import Run
 from nlgnn.training.search_progress import SearchProgress
-from nlgnn.training.space import Space, read_space, setting_words
+from nlgnn.training.space import Space, check_space, read_space, setting_words
 from nlgnn.training.storage import StudyError
 from nlgnn.training.study import SharedStudy, Task, Told
 from nlgnn.training.systems import configure, default_preset, default_protocol, get_system, load, resolve
@@ -71,6 +71,7 @@ def tune(
     """
     model = get_system(model).name
     check_numbers(settings, search_splits, search_epochs)
+    check_space(model, graph.name, preset, options)
     space = read_space(model, options)
     search = _Search(graph, model, splits or default_protocol(graph), search_splits, search_epochs, preset, space)
     chosen = search.check(space.settings(None if settings == "all" else settings))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nlgnn.training import storage
+from nlgnn.training.options import KEYWORDS
 from nlgnn.training.space import Space, Values, setting_words
 
 if TYPE_CHECKING:
@@ -234,8 +235,11 @@ def _differences(known: Values, identity: Values) -> list[str]:
 
 
 def _flat(identity: Values) -> dict[str, Any]:
-    parts = (value if isinstance(value, dict) else {name: value} for name, value in identity.items())
-    return {name: value for part in parts for name, value in part.items()}
+    """Under names that users know; what is searched over is among the options too, with its first value."""
+    names = {keyword: name for name, keyword in KEYWORDS.items()}
+    others = {name: value for name, value in identity.items() if name not in ("options", "space")}
+    fixed = {names.get(name, name): value for name, value in identity.get("options", {}).items()}
+    return {**others, **fixed, **identity.get("space", {})}
 
 
 def _shown(value: Any) -> str:

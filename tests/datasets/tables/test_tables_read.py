@@ -220,7 +220,7 @@ class TestLabels:
 
     def test_rare_classes_are_named_with_what_helps(self) -> None:
         self.labels(["a"] * 21 + ["b"] * 2 + ["c"] * 3)
-        assert said(self.notes, "Rare beside 'a': 'b'. --class-weight balanced ")
+        assert said(self.notes, "Rare beside 'a': 'b'. With --class-weight balanced ")
         self.labels(["a"] * 21 + ["b"] * 3)
         assert not said(self.notes, "--class-weight")
 
