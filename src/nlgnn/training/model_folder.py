@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
 from torch import Tensor
 
 from nlgnn import __version__
@@ -46,10 +45,9 @@ class ModelFolder:
             content = {"format_version": FORMAT_VERSION, "nlgnn": __version__, "files": files, **description}
             (half_made / "model.json").write_text(json.dumps(content, indent=2), encoding="utf-8")
             half_made.rename(path)
-        except (OSError, SafetensorError) as error:
-            reason = getattr(error, "strerror", None) or error
+        except OSError as error:
             raise RunFolderError(
-                f"the model folder {path} cannot be written: {reason}.", "Make room, or name another."
+                f"the model folder {path} cannot be written: {error.strerror or error}.", "Make room, or name another."
             ) from error
         finally:  # also after Ctrl-C; once renamed, there is nothing of that name
             shutil.rmtree(half_made, ignore_errors=True)

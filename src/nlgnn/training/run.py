@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from nlgnn.errors import NlgnnError, RunFolderError
@@ -278,10 +278,9 @@ class RunFolder:
     def _write(self, path: Path, write: Callable[[Path], object]) -> None:
         try:
             write_whole(path, write)
-        except (OSError, SafetensorError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
+        except OSError as error:
             raise RunFolderError(
-                f"{path} cannot be written: {reason}. What was there before is untouched.",
+                f"{path} cannot be written: {error.strerror or error}. What was there before is untouched.",
                 f"Make room or mend the permissions, then go on with: nlgnn train --resume {self.path}",
             ) from error
 
@@ -366,7 +365,4 @@ def check_weights(model: nn.Module, state: dict[str, Tensor], where: object) -> 
 def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
     # Copies, since a model may have one tensor under two names, which safetensors refuses.
     copies = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
-    path.touch()
-    mode = path.stat().st_mode  # that of any new file here: safetensors shuts out everybody else
-    save_file(copies, path, metadata)
-    path.chmod(mode)
+    path.write_bytes(save(copies, metadata))  # its own way to files shuts out other users, and leaves some when killed
