@@ -13,11 +13,13 @@ from nlgnn.experiments.cells import read_cells, run_cell
 from nlgnn.experiments.learned_order import (
     CONDITIONS,
     CONV,
+    FROZEN,
     LABEL_SHARES,
     LOCAL,
     MANY,
     NUISANCES,
     PLANTED_SEEDS,
+    RANDOM,
     SEEDS,
     VOTE,
     OrderCell,
@@ -118,7 +120,13 @@ def test_differences_are_paired_over_splits_and_seeds(tmp_path: Path) -> None:
     (row,) = section(sections, "Minus the local part").rows
     assert row[VOTE].startswith("+3.0 [+2.2, +3.8]")
     assert row[CONV] == "…"
-    assert "clearly ahead of their local part on 1 (texas)" in section(sections, "In plain words").text
+    words = section(sections, "In plain words").text
+    assert "clearly ahead of their local part on 1 (texas)" in words
+    assert "beside a frozen metric and random orders, is clear on 0." in words  # which are not measured
+    for control in (FROZEN, RANDOM):
+        write(by_condition[control], tmp_path, local.tolist())
+    words = section(order_sections(cells, tmp_path, "random-60"), "In plain words").text
+    assert "random orders, is clear on 1 (texas)." in words
 
 
 @pytest.mark.parametrize("missing", [False, True])

@@ -58,14 +58,15 @@ class Condition(NamedTuple):
 
 METRIC: Settings = {"order": "metric"}
 VOTE, CONV, LOCAL, SCORE = "learned order, votes", "learned order, convolution", "local part", "order by score"
+FROZEN, RANDOM = "votes, metric frozen", "votes, random orders"
 CONDITIONS = (
     Condition(VOTE, METRIC, control=False, metric=True),
     Condition("learned order, votes of labels", {**METRIC, "metric_form": "label"}, control=False, metric=True),
     Condition(CONV, {**METRIC, "readout": "conv"}, control=False, metric=True),
     Condition(SCORE, {}),
     Condition(LOCAL, {}, local=True),
-    Condition("votes, metric frozen", {**METRIC, "metric_lr": 0.0}, metric=True),
-    Condition("votes, random orders", {"order": "random", "readout": "vote"}, metric=True),
+    Condition(FROZEN, {**METRIC, "metric_lr": 0.0}, metric=True),
+    Condition(RANDOM, {"order": "random", "readout": "vote"}, metric=True),
     Condition("convolution, random order", {"order": "random"}),
     Condition("convolution, kernel 1", {"kernel_size": 1}),
 )
