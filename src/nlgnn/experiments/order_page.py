@@ -203,7 +203,8 @@ def _words_on_real(cells: Sequence[OrderCell], found: Results) -> list[str]:
         f"local part on {len(ahead)}{_named(ahead)}, clearly behind on {len(behind)}{_named(behind)}, and not told "
         f"apart from it on the other {len(measured) - len(ahead) - len(behind)}. That it is the learned order which "
         f"puts them ahead, beside a frozen metric and random orders, is clear on {len(by_order)}{_named(by_order)}. "
-        "(The older Cornell is not counted: its features and labels are those of Texas, and its local part sees no edges.)"
+        "(The older Cornell is not counted: its features and labels are those of Texas, and its local part sees no "
+        "edges.)"
     ]
 
 
