@@ -85,10 +85,11 @@ class SharedStudy:
         identity = json.loads(json.dumps(identity))  # as it will be read
         with self._transaction() as study:
             known = study.user_attrs
-            for name, value in identity.items() if not known else ():
-                study.set_user_attr(name, value)
-        differences = _differences(known, identity) if known else []
-        if differences:
+            if not known:
+                for name, value in identity.items():
+                    study.set_user_attr(name, value)
+                return
+        if differences := _differences(known, identity):
             more = f"; and {len(differences) - MOST_NAMED} more" if len(differences) > MOST_NAMED else ""
             raise storage.StudyError(
                 f"{self.where} holds another search: {'; '.join(differences[:MOST_NAMED])}{more}.",
