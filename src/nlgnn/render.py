@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
@@ -32,6 +32,7 @@ def table_of(headers: list[str], rows: list[list[str]], numbers_from: int = 1, *
 
 
 WIDE_TERMINAL, LONG_COLUMNS = 120, {"settings", "split", "source"}
+LONG_TEXT = 24  # from here on text is wrapped rather than the column kept whole
 UNLIMITED = 100_000
 
 
@@ -40,23 +41,58 @@ def sections_page(sections: Sequence[Section], width: int) -> RenderableType:
     parts: list[RenderableType] = []
     for section in sections:
         parts += [Text(section.title, "bold")] if section.title else []
-        parts += [_section_table(section, width)] if section.rows else []
+        parts += _section_tables(section, width) if section.rows else []
         parts += [Text(section.caption, "dim")] if section.caption else []
         parts += [*([Text(section.text)] if section.text else []), Text()]
     return Group(*parts[:-1])
 
 
-def _section_table(section: Section, width: int) -> Table:
+def _section_tables(section: Section, width: int) -> list[RenderableType]:
+    """One table, or where figures would be broken several, below each other, that begin with the same columns."""
     left_out = LONG_COLUMNS if width < WIDE_TERMINAL else set()
     names = [name for name in section.rows[0] if name not in left_out]
-    table = table_of(names, [[row[name] for name in names] for row in section.rows], numbers_from=section.text_columns)
-    for column, name in zip(table.columns[: section.text_columns], names, strict=False):
-        column.no_wrap = max(len(row[name]) for row in section.rows) < 24
-    widest = Console(width=UNLIMITED).measure(table).maximum
-    if widest > width:  # rich would break words in some headers, and leave others room
-        for column in table.columns[section.text_columns :]:
-            column.header = re.sub(r"(?<=\w) (?=\w\w)", "\n", str(column.header))
-    return table
+    text = [name for name in list(section.rows[0])[: section.text_columns] if name in names]
+    long_text = [name for name in text if any(len(row[name]) >= LONG_TEXT for row in section.rows)]
+    least = {name: _least_width(name, [row[name] for row in section.rows], name in text) for name in names}
+    repeated = len(list(takewhile(lambda name: name in text and name not in long_text, names))) or 1
+    tables: list[RenderableType] = []
+    for group in _columns_that_fit(least, repeated, width):
+        cells = [[row[name] for name in group] for row in section.rows]
+        table = table_of(group, cells, numbers_from=sum(name in text for name in group))
+        too_wide = Console(width=UNLIMITED).measure(table).maximum > width
+        for column, name in zip(table.columns, group, strict=True):
+            column.no_wrap, column.min_width = name in text and name not in long_text, least[name]
+            if too_wide and name not in text:  # rich would break words in some headers, and leave others room
+                column.header = re.sub(r"(?<=\w) (?=\w\w)", "\n", name)
+        tables += [*([Text()] if tables else []), table]
+    return tables
+
+
+def _least_width(name: str, cells: list[str], is_text: bool) -> int:
+    """Of a column that breaks long text and headers where a word ends, and no figure."""
+    pieces = [piece for cell in cells for piece in ([cell[:LONG_TEXT]] if is_text else _unbroken(cell))]
+    return max(map(len, (*pieces, *name.split())))
+
+
+def _unbroken(cell: str) -> list[str]:
+    """What stays on one line: words, or of a list of figures each, with its spread or interval."""
+    return re.split(r", (?![^\[]*\])", cell) if re.search(r"\d", cell) else cell.split()
+
+
+def _columns_that_fit(least_widths: Mapping[str, int], repeated: int, width: int) -> list[list[str]]:
+    """Names of columns, in as few groups as fit, of about equal width; the first names are in all of them."""
+    first, *others = list(least_widths)[:repeated], *list(least_widths)[repeated:]
+
+    def packed(room: int) -> list[list[str]]:
+        groups = [list(first)]
+        for name in others:
+            if len(groups[-1]) > repeated and sum(least_widths[one] + 2 for one in (*groups[-1], name)) > room:
+                groups.append(list(first))
+            groups[-1].append(name)
+        return groups
+
+    fewest = len(packed(width))
+    return next(groups for room in range(width + 1) if len(groups := packed(room)) == fewest)
 
 
 def bench_table(rows: list[dict[str, str]], caption: str) -> RenderableType:

@@ -26,7 +26,7 @@ def test_a_search_and_the_command_that_it_ends_with(command: Command) -> None:
     done = command(*TUNE)
     assert done.code == 0, done.err
     assert "Search: nlgcn on mushroom-body-left" in done.out
-    assert len(re.findall(r"^ *[48] +0\.\d+ +\d+\.\d ± \d+\.\d +4 +\d+\.\d$", done.out, flags=re.MULTILINE)) == 4
+    assert len(re.findall(r"^[1-4] +[48] +0\.\d+ +\d+\.\d ± \d+\.\d +4 +\d+\.\d$", done.out, flags=re.MULTILINE)) == 4
     words = " ".join(done.out.split())
     assert "4 settings of a grid of 4; mean ± sample standard deviation over the first 2 splits, protocol" in words
     assert "What matters" in words
@@ -80,7 +80,7 @@ def test_another_search_in_the_same_study_is_told_apart(command: Command) -> Non
     [
         ("nlmlp", []),
         ("nlmlp", ["--order", "metric", "--metric-dim", "4,8", "--metric-radius", "4,8"]),
-        ("nl-dirgcn", []),  # of more options than there is room for columns
+        ("nl-dirgcn", []),  # of more options than there is room for in one table
     ],
 )
 def test_no_word_is_broken_at_80_columns(
@@ -91,7 +91,7 @@ def test_no_word_is_broken_at_80_columns(
     assert done.code == 0, done.err
     table, caption = done.out.partition("1 setting of a grid")[::2]
     space = read_space(model, dict(zip([flag[2:].replace("-", "_") for flag in given[::2]], given[1::2], strict=True)))
-    wanted = {word for name in space.searched for word in (name.split("_") if model == "nlmlp" else [f"{name}="])}
+    wanted = {word for name in space.searched for word in name.split("_")}
     assert {word for word in {*wanted, "validation", "accuracy", "epochs"} if word not in table} == set()
     assert "one setting is too few" in caption
 

@@ -1,4 +1,4 @@
-"""Results of framework cells that nobody trained, for the tests of what is shown."""
+"""Results of cells that nobody trained, for the tests of what is shown."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from experiment_samples import write_result
 
+from nlgnn.experiments.ablation import ablation_cells
 from nlgnn.experiments.framework import framework_cell
 
 LEVELS = {"graph": 0.1, "chance": 0.4, "before": [0.3, 0.5], "after": [0.6, 0.8]}
@@ -42,3 +43,16 @@ def write_framework(
         "homophily": LEVELS,
     }
     write_result(cell, folder, **{**result, **changed})
+
+
+def write_changed(folder: Path, name: str, tests: Sequence[float | None]) -> None:
+    """Of a cell of the ablation, by its whole name."""
+    cell = next(cell for cell in ablation_cells("random-60") if cell.name == name)
+    write_result(
+        cell,
+        folder,
+        options=dict(cell.candidates[0]),
+        shortened=None,
+        runs=[{"test": test, "val": test} for test in tests],
+        homophily={**LEVELS, "after": [0.2, 0.4]},
+    )

@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import stdev
 
 import pytest
-from experiment_samples import small_graph, write_result
-from result_files import LEVELS, write_framework
+from experiment_samples import small_graph
+from result_files import write_changed, write_framework
 
 from nlgnn.experiments import searched
 from nlgnn.experiments.ablation import DATASETS, AblationCell, ablation_cells, ablation_sections
@@ -23,18 +23,6 @@ EQUATION_5 = "texas-nlmlp-equation-5-random-60"
 
 def changed_cells() -> list[AblationCell]:
     return [cell for cell in CELLS.values() if isinstance(cell, AblationCell)]
-
-
-def write_changed(folder: Path, name: str, tests: list[float | None]) -> None:
-    cell = CELLS[name]
-    write_result(
-        cell,
-        folder,
-        options=dict(cell.candidates[0]),
-        shortened=None,
-        runs=[{"test": test, "val": test} for test in tests],
-        homophily={**LEVELS, "after": [0.2, 0.4]},
-    )
 
 
 def shown(folder: Path) -> dict[str, Section]:

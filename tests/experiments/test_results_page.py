@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from result_files import write_framework
+from result_files import write_changed, write_framework
 
 from nlgnn.experiments.claims import tally
 from nlgnn.experiments.interval import Interval
@@ -95,3 +95,24 @@ def test_cost(tmp_path: Path) -> None:
         }
     ]
     assert "In all 1.0 hours for 3 cells" in section.caption
+
+
+def test_where_ours_is_below(tmp_path: Path) -> None:
+    """Every change of the published setting, inside the paper's band (from 81.6) or not; nothing of graphs inside."""
+    write_framework(tmp_path, "texas-nlmlp", [80.0, 81.0])
+    write_framework(tmp_path, "wisconsin-nlmlp", [86.0, 87.0])
+    title = "Where ours is below, random-60"
+    assert title not in shown(tmp_path)  # nothing was changed yet
+    write_changed(tmp_path, "texas-nlmlp-preset-robust-random-60", [81.0, 83.0])
+    write_changed(tmp_path, "texas-nlmlp-equation-5-random-60", [80.0, 82.0])
+    write_changed(tmp_path, "wisconsin-nlmlp-equation-5-random-60", [80.0, 82.0])
+    (row,) = shown(tmp_path)[title].rows
+    still_open = row.pop("open")
+    assert row == {
+        "dataset": "texas",
+        "band from": "81.6",
+        "changed, and inside": "preset robust 82.0 ± 1.4",
+        "changed, and below": "equation 5 81.0 ± 1.4",
+    }
+    assert "preset paper" in still_open
+    assert "equation 5" not in still_open

@@ -4,43 +4,29 @@ from __future__ import annotations
 
 from nlgnn.experiments.compare import Spread, selection_words
 from nlgnn.experiments.section import Section
-from nlgnn.training.space import Space, Values, setting_words
 from nlgnn.training.tuned import Tried, Tuned
 
 MOST_ROWS = 10
-ROOM = 50  # for the columns of options, beside those of figures, where a terminal has 80
 
 
 def tuned_sections(tuned: Tuned) -> list[Section]:
-    metric, rows, one_column = tuned.recipe.metric, tuned.rows, _is_wide(tuned.space)
+    metric, rows = tuned.recipe.metric, tuned.rows
     shown = [
         {
-            **({"setting": setting_words(row.setting) or "as given"} if one_column else _cells(row.setting)),
+            "rank": str(rank),
+            **{name.replace("_", " "): str(value) for name, value in row.setting.items()},  # names that can be wrapped
             f"validation {metric} %": "failed" if row.mean is None else str(Spread(row.mean, row.std)),
             "epochs": f"{row.epochs:.0f}" + " (dropped)" * row.dropped,
             "s": f"{row.seconds:.1f}",
         }
-        for row in rows[:MOST_ROWS]
+        for rank, row in enumerate(rows[:MOST_ROWS], start=1)
     ]
-    best = Section(f"Search: {tuned.model} on {tuned.graph}", shown, _caption(tuned), text_columns=int(one_column))
+    best = Section(f"Search: {tuned.model} on {tuned.graph}", shown, _caption(tuned))
     if not tuned.importances:
         return [best._replace(text=f"How much each option matters cannot be said: {tuned.importances_of}.")]
     shares = [{"option": name, "share": f"{100 * share:.0f} %"} for name, share in tuned.importances.items()]
     words = f"Share of the variance of {tuned.importances_of} that an option explains alone (functional ANOVA)."
     return [best, Section("What matters", shares, words)]
-
-
-def _is_wide(space: Space) -> bool:
-    """Whether a setting is shown in one column, since with one for each option words would be broken, or none is."""
-    widths = [
-        2 + max(len(word) for word in (*name.split("_"), *map(str, values))) for name, values in space.searched.items()
-    ]
-    return not widths or sum(widths) > ROOM
-
-
-def _cells(setting: Values) -> dict[str, str]:
-    """Under names that can be wrapped."""
-    return {name.replace("_", " "): str(value) for name, value in setting.items()}
 
 
 def _caption(tuned: Tuned) -> str:
