@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,10 +74,12 @@ def test_labels_of_any_kind() -> None:
         assert set(found) <= set(labels)
 
 
-def test_auto_chooses_and_says_why() -> None:
+def test_auto_chooses_and_says_why(tmp_path: Path) -> None:
     estimator = NodeClassifier(n_runs=2, options={"epochs": 15}).fit(GRAPH)
     assert estimator.model_ in ("gcn", "nlgcn", "gat", "nlgat", "mlp", "nlmlp")
     assert estimator.verdict_
+    estimator.save(tmp_path / "model")
+    assert NodeClassifier.load(tmp_path / "model", GRAPH).verdict_ == estimator.verdict_
 
 
 def test_balanced_classes_reach_the_recipe() -> None:
@@ -94,6 +98,7 @@ def test_saved_and_loaded(fitted: NodeClassifier, tmp_path: Path) -> None:
     loaded = NodeClassifier.load(tmp_path / "model", GRAPH)
     np.testing.assert_array_equal(loaded.predict_proba(), fitted.predict_proba())
     assert loaded.get_params()["options"] == SHORT["options"]
+    assert loaded.verdict_ is None
     with pytest.raises(NlgnnError, match="exists already"):
         fitted.save(tmp_path / "model")
 
@@ -222,3 +227,22 @@ def test_a_model_that_votes_knows_its_own_nodes_only(tmp_path: Path) -> None:
         assert asked.predict_proba(graph).shape == (GRAPH.num_nodes, GRAPH.num_classes)
         with pytest.raises(NlgnnError, match="knows nodes by their number"):
             asked.predict_proba(others)
+
+
+@pytest.mark.parametrize("model", ["nlgcn", "nl-h2gcn", "nl-sage"])
+def test_pickled_for_another_process(model: str, tmp_path: Path) -> None:
+    """As `n_jobs` of scikit-learn does it: there, nobody has made the class of the model yet."""
+    fitted = NodeClassifier(model, n_runs=1, options={"epochs": 2}).fit(GRAPH)
+    (tmp_path / "fitted.pickle").write_bytes(pickle.dumps(fitted))
+    code = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb')).predict_proba().sum().round())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "fitted.pickle")], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == str(float(GRAPH.num_nodes)), done.stderr
+
+
+def test_fitted_on_a_device_that_is_not_here(fitted: NodeClassifier, tmp_path: Path) -> None:
+    fitted.save(tmp_path / "model")
+    rewrite(tmp_path / "model", recipe={**fitted.recipe_.model_dump(), "device": "cuda:77"})
+    loaded = NodeClassifier.load(tmp_path / "model", GRAPH)
+    np.testing.assert_array_equal(loaded.predict_proba(), fitted.predict_proba())

@@ -189,6 +189,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "nodes": self.num_nodes_,
                 "names_hash": self.names_hash_,
                 "weighted": self.weighted_,
+                "verdict": self.verdict_,
                 "runs": [run.summary() for run in self.runs_],
             },
             [run.state for run in self.runs_],
@@ -209,6 +210,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             made.classes_, made.temperatures_ = np.array(saved["classes"]), saved["temperatures"]
             made.num_features_, made.num_nodes_ = saved["features"], saved["nodes"]
             made.names_hash_ = saved.get("names_hash")  # older folders have none
+            made.verdict_ = saved.get("verdict")
             made.weighted_ = saved.get("weighted", False)  # older versions, which do not say, did not look at weights
             made.runs_ = [Run(**{**run, "state": state}) for run, state in zip(saved["runs"], states, strict=True)]
         except (KeyError, TypeError, ValueError, AttributeError) as error:

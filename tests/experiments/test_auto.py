@@ -90,6 +90,14 @@ def test_options_must_suit_every_model_that_may_be_chosen() -> None:
         check_options("graph", None, {"metric_dim": 4})
 
 
+@pytest.mark.parametrize("order", ["metric", ["metric"]])
+def test_the_gate_judges_no_votes(order: object) -> None:
+    """On labels that nothing tells they were ahead in validation, having five tries, and not in test."""
+    with pytest.raises(OptionError, match="the gate of the model auto cannot judge votes"):
+        check_options("graph", None, {"order": order}, check_space)
+    check_options("graph", None, {"order": order, "readout": "conv"}, check_space)
+
+
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch, as_users_run_it: None) -> None:
     monkeypatch.setitem(SHORT, "epochs", 3)

@@ -227,8 +227,18 @@ def test_zero_init_gives_zeros_and_still_learns():
         ({"dropout": 1.0}, "conv_dropout=1.0 is not a dropout rate"),
         ({"order": "sideways"}, "order='sideways' is unknown.\nChoose score, random or given"),
         ({"zero_init": True, "convs": nn.Identity()}, "convs has no Conv1d"),
+        ({"order": "given", "score": nn.Linear(3, 1)}, "a score sorts nothing where the order is given"),
     ],
 )
 def test_impossible_options_are_refused(options, message):
     with pytest.raises(OptionError, match=message):
         NonLocalAggregation(**{"channels": 3, **options})
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_keys_are_given_where_the_order_is_and_only_there():
+    z = noise(6, 3)
+    with pytest.raises(OptionError, match="order='given', and keys are missing"):
+        NonLocalAggregation(3, order="given")(z)
+    with pytest.raises(OptionError, match="order='score', and keys are given"):
+        NonLocalAggregation(3)(z, keys=z[:, 0])

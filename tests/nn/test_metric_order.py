@@ -352,3 +352,13 @@ def test_what_is_heard_survives_rounding_where_nodes_are_in_tight_clusters(tight
         heard = order.heard(e, torch.ones(1200, 1)).squeeze(1)
     expected = torch.stack([order.heard_by(e, node)[1].sum() for node in range(0, 1200, 10)])
     torch.testing.assert_close(heard[::10], expected, rtol=0.02, atol=0.01)
+
+
+def test_the_order_of_random_votes_is_one_that_they_hear_along():
+    graph = random_graph()
+    model = NLMLP(4, 8, CLASSES, order="random", readout="vote", num_nodes=NODES).eval()
+    inputs = prepare(model, graph)
+    e = model.metric(inputs[0])
+    assert torch.equal(model.sort_order(*inputs)[1], model.metric.keys(e)[0].argsort(stable=True))
+    other = random_graph(1)
+    assert torch.equal(model.sort_order(*inputs)[1], model.sort_order(*prepare(model, other))[1])  # whatever x is

@@ -14,10 +14,11 @@ from torch.nn import functional as F
 from torch_geometric import nn as pyg
 from training_samples import Linear, assert_same_runs, easy_graph, recipe, splits_of
 
-from nlgnn.errors import DataError, NlgnnError, OptionError
+from nlgnn.errors import DataError, NlgnnError, OptionError, RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.nn import GCN
+from nlgnn.training.execution import generator_from
 from nlgnn.training.fit import fit, predict
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replicas import cross_entropy_of
@@ -238,6 +239,25 @@ def test_no_splits() -> None:
 def test_a_device_that_is_not_there() -> None:
     with pytest.raises(OptionError, match=r"device 'quantum' cannot be used"):
         quiet_fit(Linear, easy_graph(), device="quantum")
+    with pytest.raises(OptionError, match=r"device 'meta' is neither a CPU nor a CUDA GPU"):
+        quiet_fit(Linear, easy_graph(), device="meta")
+
+
+def test_modules_from_elsewhere_that_training_stumbles_over() -> None:
+    class OwnLoss(Linear):
+        def __init__(self) -> None:
+            super().__init__()
+            self.loss = nn.CrossEntropyLoss()
+
+    with pytest.raises(OptionError, match=r"OwnLoss\.loss is a module, but training calls"):
+        quiet_fit(OwnLoss, easy_graph())
+    with pytest.raises(OptionError, match="GCN waits for its first input"):
+        quiet_fit(lambda: pyg.GCN(-1, 8, 2, out_channels=2), easy_graph())
+
+
+def test_random_numbers_of_another_kind_of_device() -> None:
+    with pytest.raises(RunFolderError, match="on another kind of device than cpu"):
+        generator_from(torch.zeros(16, dtype=torch.uint8), torch.device("cpu"))
 
 
 def test_a_graph_may_be_used_again() -> None:

@@ -82,11 +82,14 @@ def test_text_takes_the_type_of_its_option() -> None:
         ({"lr": "0.1,-1"}, "lr='-1'"),
         ({"hidden": ","}, "hidden has no values"),
         ({"lr": []}, "lr has no values"),
-        *(({name: "1,2"}, name) for name in sorted(NOT_SEARCHED - {"metric", "memory"})),
+        *(({name: "1,2"}, name) for name in sorted(NOT_SEARCHED - {"metric", "memory", "selection"})),
         ({"hidden": [[16, 48]]}, r"hidden=\[16, 48\]"),
         ({"heads": [[1, 2], [3]]}, r"heads=\[\[1, 2\], \[3\]\] is neither"),
         ({"heads": {"a": 1}}, "heads={'a': 1} is neither"),
         ({"metric": "accuracy,macro-f1"}, "metric cannot be searched over"),
+        ({"selection": "first-best,lowest-loss"}, "selection cannot be searched over"),
+        ({"order": "metric,score"}, "settings that vote and settings that do not cannot be compared"),
+        ({"order": "metric", "readout": "vote,conv"}, "settings that vote and settings that do not cannot be compared"),
         ({"memory": "1GiB,2GiB"}, "memory cannot be searched over"),
     ],
 )
@@ -99,12 +102,13 @@ def test_nodes_that_vote_have_no_kernel_to_search_over() -> None:
     assert "kernel_size" in read_space("nlmlp", {"order": "metric", "readout": "conv"}).searched
     assert "kernel_size" not in read_space("nlmlp", {"order": "metric"}).searched
     assert read_space("nlmlp", {"order": "metric", "metric_dim": "4,16"}).searched["metric_dim"] == (4, 16)
-    assert "kernel_size" in read_space("nlmlp", {"order": "metric,score"}).searched
+    assert "kernel_size" in read_space("nlmlp", {"order": "metric,score", "readout": "conv"}).searched
 
 
 def test_what_changes_nothing_is_neither_searched_over_nor_taken() -> None:
     assert "kernel_size" not in read_space("nlmlp", {"aggregation": "attention"}).searched
-    check_space("nlmlp", "graph", None, {"order": "metric,score", "metric_dim": "4,8", "kernel_size": "3,5"})
+    both = {"order": "metric,score", "readout": "conv"}
+    check_space("nlmlp", "graph", None, {**both, "metric_dim": "4,8", "kernel_size": "3,5"})
     with pytest.raises(OptionError, match="metric_dim=4,8 changes nothing: no metric is learned"):
         check_space("nlmlp", "graph", None, {"metric_dim": "4,8"})
     with pytest.raises(OptionError, match="head=residual changes nothing"):

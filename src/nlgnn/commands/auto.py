@@ -81,5 +81,5 @@ def _amend(folder: Path, **settings: Any) -> None:
 
 
 def beside(first: Path, variant: Variant) -> Path:
-    """Where a model that is not taken is kept."""
+    """Where a control is kept, or a model that is not taken."""
     return first.with_name(f"{first.name}-{variant.slug}")

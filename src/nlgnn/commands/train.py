@@ -205,8 +205,7 @@ def _new_name(graph: str, model: str) -> Path:
 
 def _folders(first: str | Path, variants: list[Variant]) -> list[Path]:
     """A folder for each variant: the first as named, its controls beside it."""
-    first = Path(first)
-    return [first, *(first.with_name(f"{first.name}-{variant.slug}") for variant in variants[1:])]
+    return [Path(first), *(beside(Path(first), variant) for variant in variants[1:])]
 
 
 def train_command() -> Callable[..., None]:

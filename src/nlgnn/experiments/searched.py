@@ -162,7 +162,7 @@ class SearchedCell(Cell):
         return searched, best_candidate(searched)
 
     def _search(self, graph: Graph, splits: Sequence[Split], kept: Path, progress: bool) -> list[dict[str, Any]]:
-        """Each candidate with its mean validation accuracy. Those that an interrupted search has are taken from it."""
+        """Each candidate with its mean validation figure. Those that an interrupted search has are taken from it."""
         done: dict[int, dict[str, Any]] = {}
         for candidate in json.loads(kept.read_text()) if kept.exists() else []:
             if candidate["options"] in self.candidates:
@@ -182,7 +182,7 @@ class SearchedCell(Cell):
                 done[number] = {
                     "options": dict(self.candidates[number]),
                     "settings": self._search_settings(self.candidates[number]),
-                    "val": None if failed else fmean(run.val["accuracy"] for run in runs),
+                    "val": None if failed else fmean(run.val[settings[number][1].metric] for run in runs),
                     "seconds": round(sum(run.seconds for run in runs), 1),
                 }
             write_whole(kept, partial(Path.write_text, data=json.dumps(list(done.values()), indent=1)))

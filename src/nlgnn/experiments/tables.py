@@ -1,4 +1,4 @@
-"""The tables that `nlgnn reproduce` makes, by name: the cells of each, and what they show once measured."""
+"""ResultTable: one of the tables that `nlgnn reproduce` makes, its cells and what they show once measured."""
 
 from __future__ import annotations
 

@@ -63,6 +63,8 @@ class NonLocalAggregation(nn.Module):
         check_choice("order", order, ("score", "random", "given"))
         self.multiply_score, self.standardise_score = multiply_score and order != "given", standardise_score
         self.zero_init, self.order = zero_init, order
+        if score is not None and order == "given":
+            raise OptionError("a score sorts nothing where the order is given or learned.", "Leave score out.")
         self._foreign = convs is not None  # takes torch's layout, ours takes rows
         self.score: nn.Module | None = score
         if score is None and order != "given":
@@ -102,8 +104,13 @@ class NonLocalAggregation(nn.Module):
     def _scores_and_keys(
         self, z: Float[Tensor, "n f"], given: Float[Tensor, " n"] | None
     ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+        if (given is not None) != (self.order == "given"):
+            raise OptionError(
+                f"order={self.order!r}, and keys are {'missing' if given is None else 'given'}.",
+                "Give keys with order='given', and only there.",
+            )
         if self.score is None:
-            assert given is not None  # NonLocal has them
+            assert given is not None
             return given, given
         scores = self.score(z).reshape(-1)
         return scores, scores.detach() if self.order == "score" else _random_keys(len(z), z.device)

@@ -12,5 +12,5 @@ class GlobalAttention(nn.Module):
 
     def forward(self, z: Float[Tensor, "n f"], batch: Int[Tensor, " n"] | None = None) -> Float[Tensor, "n f"]:
         mask = None if batch is None else batch.unsqueeze(0) == batch.unsqueeze(1)  # [n, n]
-        rows = z.expand(1, 1, -1, -1)  # one graph, one head: with these axes torch never holds all n² weights at once
+        rows = z.expand(1, 1, -1, -1)  # one graph, one head: with these axes and no mask torch never holds n² weights
         return F.scaled_dot_product_attention(rows, rows, rows, attn_mask=mask, scale=1.0)[0, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,7 +110,7 @@ class RandomNormals(RandomModule):
         like: a tensor of the type and on the device that they are wanted in.
         """
         if not self.training:  # not of torch, whose random numbers belong to training
-            return torch.from_numpy(np.random.default_rng(0).standard_normal((self.rows, width))).to(like)
+            return _fixed_normals(self.rows, width, like.dtype, like.device)
         generators = [None] if self.streams is None else [stream.generator for stream in self.streams]
         shape = (self.rows, width)
         drawn = [torch.randn(shape, generator=one, dtype=like.dtype, device=like.device) for one in generators]
@@ -117,6 +118,11 @@ class RandomNormals(RandomModule):
             return drawn[0]
         numbers: Tensor = _PerReplica.apply(self.replica, _Hidden(torch.stack(drawn)))
         return numbers
+
+
+@lru_cache(maxsize=8)
+def _fixed_normals(rows: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.from_numpy(np.random.default_rng(0).standard_normal((rows, width))).to(device, dtype)
 
 
 class _Hidden:

@@ -167,7 +167,7 @@ class MetricOrder(nn.Module):
 
     def principal_keys(self, e: Float[Tensor, "n m"]) -> Float[Tensor, " n"]:
         """One order for all: along the direction in which nodes differ most."""
-        centred = (e - e.mean(0)).detach()
+        centred = e.detach()  # as forward gives it
         spread = torch.nan_to_num(centred.mT @ centred)  # what is no number is for the loss to tell
         direction = torch.linalg.eigh(spread).eigenvectors[:, -1]
         largest = direction.gather(0, direction.abs().argmax(keepdim=True))  # whose sign decides which end is first

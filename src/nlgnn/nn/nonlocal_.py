@@ -77,6 +77,12 @@ class NonLocal(nn.Module):
         metric_input: what the metric looks at: a node's features, or its row of the adjacency matrix.
         metric_lr: learning rate of a learned metric; 0 leaves it as it was drawn: a control.
         num_nodes: for votes, nodes of the graph.
+
+    In evaluation, forward gives logits `[n, out_channels]`. In training so it does, unless the loss looks at more
+    (`local_loss`, a learned metric): then it gives a tuple that begins with logits, for `loss(output, y, nodes)`.
+    `nlgnn.fit` takes care of both; in a training loop of your own, call `loss`, and where a metric is learned once
+    before it `before_training(inputs, known)`, with the labels of training nodes and -1 elsewhere: without it, nobody
+    votes.
     """
 
     def __init__(
@@ -241,10 +247,12 @@ class NonLocal(nn.Module):
     def sort_order(self, *inputs: Any) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
         """What every node is sorted by, and the nodes in sorted order, on what `prepare` gives.
 
-        Of the several orders that nodes vote along it is none, but the principal one: see `MetricOrder`.
+        Of the several orders that nodes vote along it is none, but the principal one: see `MetricOrder`. Of several
+        random ones it is the first.
         """
         if self.metric is not None:
-            keys = self.metric.principal_keys(self.metric(self.raw_input(inputs)))
+            e = self.metric(self.raw_input(inputs))
+            keys = self.metric.keys(e)[0] if self.metric.random else self.metric.principal_keys(e)
             return keys, stable_order(keys)
         if not isinstance(self.aggregation, NonLocalAggregation):
             raise OptionError("this model sorts nothing: it attends to all nodes.", "Use aggregation='sort'.")
@@ -287,7 +295,11 @@ class NonLocal(nn.Module):
         """Local logits, and where nodes stand in the metric."""
         assert self.metric is not None
         e = self.metric(self.raw_input(inputs))
-        return self._embedded(*(inputs if self.metric_input == "features" else inputs[:-1])), e
+        return self._embedded(*self._local_input(inputs)), e
+
+    def _local_input(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What `prepare` gave without what it added for the metric."""
+        return inputs if self.metric_input == "features" else inputs[:-1]
 
     def _quiet(self, z: Float[Tensor, "n c"], *inputs: Any) -> Float[Tensor, "n c"]:
         """The local logits as in evaluation."""
@@ -295,7 +307,7 @@ class NonLocal(nn.Module):
             return z.detach()
         self.local.eval()
         with torch.no_grad():
-            quiet = self._embedded(*(inputs if self.metric_input == "features" else inputs[:-1]))
+            quiet = self._embedded(*self._local_input(inputs))
         self.local.train()
         return quiet
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import nn
@@ -87,6 +88,14 @@ class NonLocalOf(NonLocal):
 
 
 _WRAPPED: dict[type[nn.Module], type[NonLocalOf]] = {}
+
+
+def __getattr__(name: str) -> Any:
+    """What `around` makes of a model of this package, for pickle, which looks for classes by their name."""
+    local_class = getattr(sys.modules["nlgnn.nn"], name.removeprefix("NonLocal"), None)
+    if name.startswith("NonLocal") and isinstance(local_class, type):
+        return NonLocalOf.around(local_class)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class NLMLP(NonLocalOf):

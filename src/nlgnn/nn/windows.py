@@ -15,6 +15,7 @@ for radii from 8.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -28,12 +29,14 @@ from nlgnn.nn.sequence import stable_order
 
 SMALLEST_BLOCK = 16
 PAIRS_AT_ONCE = 2**18  # their matrices stay in the cache
+PAIRS_ON_A_GPU = 2**24
 
 
 def window_sums(
     e: Float[Tensor, "n m"], messages: Float[Tensor, "n s"], keys: Float[Tensor, "h n"], radius: int
 ) -> Float[Tensor, "n s"]:
     """What every node hears. The messages and the keys that nodes are sorted by get no gradient."""
+    e, messages = (part.float() if part.dtype in (torch.half, torch.bfloat16) else part for part in (e, messages))
     one = (part.unsqueeze(0) for part in (e, messages.detach(), keys.detach()))
     sums: Tensor = _WindowSums.apply(*one, min(radius, max(1, len(e) - 1)))[0]  # further there is nobody
     return sums.squeeze(0)
@@ -75,12 +78,13 @@ class _WindowSums(Kernel):
         counted, sums = windows.counted(), torch.zeros_like(messages)
         left, right = _factors(e)
         own_rows, near_rows = _rows(left), _rows(right, messages)
-        for order in range(keys.shape[1]):
-            parts = []
-            for some, own, near in windows.blocks(order, own_rows, near_rows):
-                weights = _weights(own, near, counted[order, some])
-                parts.append(weights @ near[..., left.shape[2] :])
-            sums += windows.back(order, parts)
+        with _no_short_cuts(e.device):
+            for order in range(keys.shape[1]):
+                parts = []
+                for some, own, near in windows.blocks(order, own_rows, near_rows):
+                    weights = _weights(own, near, counted[order, some])
+                    parts.append(weights @ near[..., left.shape[2] :])
+                sums += windows.back(order, parts)
         return sums, windows.orders, counted
 
     @staticmethod
@@ -99,13 +103,14 @@ class _WindowSums(Kernel):
         # The window is symmetric: v hears u where u hears v. With both, every row's gradient is whole.
         own_rows, near_rows = _rows(left, gradient, messages), _rows(right, messages, gradient)
         pulls = torch.zeros_like(right)
-        for order in range(orders.shape[1]):
-            parts = []
-            for some, own, near in windows.blocks(order, own_rows, near_rows):
-                slopes = _weights(own[..., :width], near, counted[order, some])
-                slopes *= own[..., width:] @ near[..., width:].mT
-                parts.append(slopes @ near[..., :width])
-            pulls += windows.back(order, parts)
+        with _no_short_cuts(e.device):
+            for order in range(orders.shape[1]):
+                parts = []
+                for some, own, near in windows.blocks(order, own_rows, near_rows):
+                    slopes = _weights(own[..., :width], near, counted[order, some])
+                    slopes *= own[..., width:] @ near[..., width:].mT
+                    parts.append(slopes @ near[..., :width])
+                pulls += windows.back(order, parts)
         toward, slopes_in_all = pulls[..., : e.shape[2]], pulls[..., e.shape[2] : e.shape[2] + 1]
         return 2 * (toward - slopes_in_all * e), None, None, None
 
@@ -137,7 +142,8 @@ class _Windows:
         inner = F.pad(order_of_rows, (0, self.filling), value=nobody).view(-1, self.size)
         outer = F.pad(order_of_rows, (margin, margin + self.filling), value=nobody)
         outer = outer.unfold(1, self.size + 2 * margin, self.size).flatten(0, 1)
-        at_once = max(1, PAIRS_AT_ONCE // (self.size * outer.shape[1]))
+        pairs = PAIRS_AT_ONCE if own.device.type == "cpu" else PAIRS_ON_A_GPU
+        at_once = max(1, pairs // (self.size * outer.shape[1]))
         for first in range(0, len(inner), at_once):
             some = slice(first, first + at_once)
             yield some, _taken(own, inner[some]), _taken(near, outer[some])
@@ -162,6 +168,21 @@ class _Windows:
         """From blocks to rows in the nodes' own order."""
         places = self.places[:, order] + self.first // self.nodes * (self.nodes + self.filling)
         return _taken(torch.cat(parts).flatten(0, 1), places)
+
+
+@contextmanager
+def _no_short_cuts(device: torch.device) -> Iterator[None]:
+    """Whatever a script allows: squared distances of about 1 are differences of numbers up to 1e5 and more."""
+    products = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]
+    allowed = [one.fp32_precision for one in products]
+    for one in products:
+        one.fp32_precision = "ieee"
+    try:
+        with torch.autocast(device.type, enabled=False):
+            yield
+    finally:
+        for one, before in zip(products, allowed, strict=True):
+            one.fp32_precision = before
 
 
 def _factors(e: Float[Tensor, "r n m"]) -> tuple[Float[Tensor, "r n k"], Float[Tensor, "r n k"]]:

@@ -29,12 +29,24 @@ def choose_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
+        if device.type not in ("cpu", "cuda"):
+            raise OptionError(f"device {name!r} is neither a CPU nor a CUDA GPU.", "Use --device cpu, cuda or auto.")
         torch.empty(1, device=device)
+    except OptionError:
+        raise
     except Exception as error:  # torch raises many kinds of errors here, all of which mean the same
         raise OptionError(
             f"device {name!r} cannot be used: {str(error).splitlines()[0]}", "Use --device cpu or auto."
         ) from None
     return device
+
+
+def device_at_hand(name: str) -> torch.device:
+    """The device that a model was trained on, or what there is where that is missing: it has no say in predictions."""
+    try:
+        return choose_device(name)
+    except OptionError:
+        return choose_device("auto")
 
 
 def stored_entries(graph: Graph) -> int:
@@ -90,22 +102,29 @@ def random_state(device: torch.device) -> Tensor:
 
 
 def set_random_state(state: Tensor, device: torch.device) -> None:
-    try:
+    with _same_kind_of_device(device):
         if device.type == "cuda":
             torch.cuda.set_rng_state(state, device)
         else:
             torch.set_rng_state(state)
-    except RuntimeError:
-        raise RunFolderError(
-            f"the interrupted run was on another kind of device than {device}.", "Go on with it where it was begun."
-        ) from None
 
 
 def generator_from(state: Tensor, device: torch.device) -> torch.Generator:
     """A source of its own, which goes on from a state."""
     generator = torch.Generator(device)
-    generator.set_state(state)
+    with _same_kind_of_device(device):
+        generator.set_state(state)
     return generator
+
+
+@contextlib.contextmanager
+def _same_kind_of_device(device: torch.device) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError:
+        raise RunFolderError(
+            f"the interrupted run was on another kind of device than {device}.", "Go on with it where it was begun."
+        ) from None
 
 
 class Interrupt:

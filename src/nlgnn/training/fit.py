@@ -15,12 +15,20 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 
 from nlgnn.errors import DataError, NlgnnError, NlgnnWarning, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.nn.inputs import ignores_weights, prepare
-from nlgnn.training.execution import Interrupt, allocation, choose_device, limited_threads, model_like
+from nlgnn.training.execution import (
+    Interrupt,
+    allocation,
+    choose_device,
+    device_at_hand,
+    limited_threads,
+    model_like,
+)
 from nlgnn.training.jobs import Job, by_shape, models_at_once, training_nodes
 from nlgnn.training.loop import finish, train_replicas
 from nlgnn.training.memory import MemoryPlan, check_trial, memory_plan, set_recompute
@@ -120,6 +128,7 @@ def _fit(
     for factory, recipe in settings:
         check(graph, splits, recipe)
         examples.append(model_like(factory))
+        check_module(examples[-1])
         check_pretraining(examples[-1], recipe)
         check_trial(factory, examples[-1], recipe)
         if folder:
@@ -136,9 +145,11 @@ def _fit(
         for number, ((factory, recipe), example) in enumerate(zip(settings, examples, strict=True))
         for run, split in zip(runs[number], splits, strict=True)
     ]
+    devices = {choose_device(recipe.device) for _, recipe in settings}
+    gpus = [device for device in devices if device.type == "cuda"]
     epochs = max(recipe.pretrain_epochs + recipe.epochs for _, recipe in settings)
     with (
-        torch.random.fork_rng(),  # training sets the random numbers that it draws from
+        torch.random.fork_rng(devices=gpus),  # training sets the random numbers that it draws from
         Interrupt() as interrupt,
         TrainingProgress(len(jobs), epochs, enabled=progress) as bar,
     ):
@@ -265,7 +276,7 @@ def predict(
     factory: Callable[[], nn.Module], graph: Graph, runs: Sequence[Run], recipe: Recipe
 ) -> Float[Tensor, "runs n c"]:
     """Class probabilities of all nodes, by each run that did not fail, prepared as in training."""
-    device, model = choose_device(recipe.device), model_like(factory)
+    device, model = device_at_hand(recipe.device), model_like(factory)
     probabilities = []
     with limited_threads(recipe.threads, graph):
         inputs = prepare(model, graph.scale_features(recipe.features), device)
@@ -275,6 +286,20 @@ def predict(
                 load_weights(model, run.state, f"run {run.index}")
                 probabilities.append(evaluate(model, inputs).softmax(1).cpu())
     return torch.stack(probabilities)
+
+
+def check_module(model: nn.Module) -> None:
+    """Raise where a module from elsewhere has a name, or lacks a width, that training stumbles over."""
+    name = type(model).__name__
+    if any(isinstance(parameter, UninitializedParameter) for parameter in model.parameters()):
+        raise OptionError(
+            f"{name} waits for its first input to know its widths.", "Give in_channels=graph.num_features, not -1."
+        )
+    if isinstance(getattr(model, "loss", None), nn.Module):
+        raise OptionError(
+            f"{name}.loss is a module, but training calls a model's own loss as loss(output, y, nodes).",
+            "Give it another name, or make it such a method; without one the loss is cross entropy.",
+        )
 
 
 def check(graph: Graph, splits: Sequence[Split], recipe: Recipe) -> None:

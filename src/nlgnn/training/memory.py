@@ -119,7 +119,7 @@ def check_trial(factory: Callable[[], nn.Module], model: nn.Module, recipe: Reci
 
 def _trial(job: Job, graph: Graph, nodes: int, edges: int, recompute: bool) -> int:
     """The peak of one step on a random graph of that size, with features of the same kind."""
-    with _random_graph(graph, nodes, edges) as small, torch.random.fork_rng():
+    with _random_graph(graph, nodes, edges) as small, torch.random.fork_rng(devices=[]):
         inputs = prepare(job.example, small.scale_features(job.recipe.features))
         part = torch.arange(nodes // 2)
         of_this_size: Any = job.factory

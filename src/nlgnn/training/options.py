@@ -69,6 +69,11 @@ def _asks_for_nodes(system: System, arguments: Mapping[str, Any]) -> bool:
     return by_number or "num_nodes" in inspect.signature(classes_of(system)[0]).parameters
 
 
+def readouts(options: Mapping[str, Sequence[Any]]) -> set[str]:
+    """What reads the order, conv or vote, beside options of a non-local system with one value or several each."""
+    return {readout_of(*values) for values in product(*(options.get(name, (None,)) for name in ("order", "readout")))}
+
+
 def idle_options(options: Mapping[str, Sequence[Any]]) -> dict[str, Idle]:
     """What changes nothing beside these options of a non-local system, each with one value or several to search over:
     in no setting."""

@@ -9,7 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from nlgnn.errors import OptionError
-from nlgnn.training.options import idle_options, model_options, refuse_idle
+from nlgnn.training.options import idle_options, model_options, readouts, refuse_idle
 from nlgnn.training.recipe import EXECUTION, Recipe
 from nlgnn.training.systems import get_system, resolve
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 # What changes no result, what validation figures would not be comparable across, and what the search itself sets.
-NOT_SEARCHED = EXECUTION | {"seed", "metric", "epochs"}
+NOT_SEARCHED = EXECUTION | {"seed", "metric", "selection", "epochs"}
+
+VOTES_HAVE_TRIES = "how much votes count is chosen by validation, which makes their validation figures too good"
 
 Values = Mapping[str, Any]
 
@@ -70,6 +72,11 @@ def read_space(model: str, options: Values) -> Space:
     for name, values in given.items():
         if len(values) > 1 and name in NOT_SEARCHED:
             raise OptionError(f"{name} cannot be searched over: it has {len(values)} values.", "Give one value.")
+    if len(readouts(given)) > 1:
+        raise OptionError(
+            f"settings that vote and settings that do not cannot be compared: {VOTES_HAVE_TRIES}.",
+            "Search over them apart, or give readout='conv'.",
+        )
     usual = {name: _values(model, name, values) for name, values in system.search_space.items()}
     idle = idle_options(given)  # such as the kernel size of nodes that vote
     usual = {name: values for name, values in usual.items() if name not in idle}
