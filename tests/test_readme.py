@@ -37,6 +37,17 @@ def test_python_blocks_of_the_docs_run(name, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out
 
 
+def test_the_page_of_own_models_is_true(tmp_path, monkeypatch, capsys):
+    """Its blocks one after the other; trainings are shortened."""
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    text = re.sub(r"epochs=\d+", "epochs=2", (ROOT / "docs" / "your-own-model.md").read_text())
+    for block in blocks("python", text):
+        exec(compile(block, "your-own-model.md", "exec"), namespace)
+    assert re.search(r"\| kernel 1 \| [^|]+ ± [^|]+ \| [^|]+ \| [-+].* \[.*\] \|", capsys.readouterr().out)
+    assert "random order" in (tmp_path / "comparison.html").read_text()
+
+
 def test_the_tutorial_runs(tmp_path, monkeypatch, capsys, as_users_run_it):
     """Its blocks in their order; trainings are shortened."""
     monkeypatch.chdir(tmp_path)

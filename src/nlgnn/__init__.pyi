@@ -6,6 +6,7 @@ from .datasets import read_graph as read_graph
 from .errors import NlgnnError as NlgnnError
 from .estimator import NodeClassifier as NodeClassifier
 from .experiments.diagnose import diagnose as diagnose
+from .experiments.own_models import compare as compare
 from .graph import Graph as Graph
 from .graph import Split as Split
 from .graph import audit as audit
@@ -38,6 +39,7 @@ from .nn import MetricOrder as MetricOrder
 from .nn import NonLocal as NonLocal
 from .nn import NonLocalAggregation as NonLocalAggregation
 from .nn import SimPGCN as SimPGCN
+from .report.formats import html_page as html_page
 from .training import Recipe as Recipe
 from .training import Run as Run
 from .training import RunFolder as RunFolder

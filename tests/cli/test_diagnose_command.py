@@ -36,7 +36,7 @@ def test_page(command: Command) -> None:
     assert done.code == 0
     titles = ["Graph mushroom-body-left", "Do neighbours agree?", "Which classes are joined to which?"]
     titles += [
-        "Agreement by degree",
+        "Agreement by number of labelled neighbours",
         "Agreement by class",
         "Do neighbours help?",
         "Verdict: ",

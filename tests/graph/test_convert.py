@@ -184,6 +184,18 @@ class TestNetworkX:
         assert graph.node_names is None
         assert not graph.directed
 
+    def test_labels_that_are_missing(self) -> None:
+        """As pandas has them, and empty cells."""
+        network = self.networkx.path_graph(6)
+        given = dict(enumerate(["b", float("nan"), "", None, "a", -1]))
+        self.networkx.set_node_attributes(network, given, "kind")
+        graph = from_networkx(network, features=None, label="kind")
+        assert graph.class_names == ("a", "b")
+        assert graph.y.tolist() == [1, -1, -1, -1, 0, -1]
+        with pytest.raises(DataError, match="no node has the attribute 'knid'"):
+            from_networkx(network, features=None, label="knid")
+        assert from_networkx(network, features=None).num_classes == 0  # by the usual name there may be none
+
     def test_an_edge_without_a_weight_weighs_1(self) -> None:
         network = self.networkx.MultiGraph([(0, 1, {"weight": 2.5}), (0, 1, {"km": 4}), (1, 2)])
         assert from_networkx(network, features=None).edge_weight.tolist() == [2.5, 1, 1]

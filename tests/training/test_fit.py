@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from torch_geometric import nn as pyg
 from training_samples import Linear, assert_same_runs, easy_graph, recipe, splits_of
 
 from nlgnn.errors import DataError, NlgnnError, OptionError, RunFolderError
+from nlgnn.graph.convert import to_pyg
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
-from nlgnn.nn import GCN
+from nlgnn.nn import GCN, NonLocal
 from nlgnn.training.execution import generator_from
 from nlgnn.training.fit import fit, predict
 from nlgnn.training.recipe import Recipe
@@ -137,7 +139,7 @@ def test_threads_are_restored(threads: Any, during: int) -> None:
         torch.set_num_threads(3)
         for fails in (False, True):
             if fails:
-                with pytest.raises(ValueError, match="on purpose"):
+                with pytest.raises(OptionError, match="on purpose"):
                     quiet_fit(Looks, easy_graph(), threads=threads)
             else:
                 quiet_fit(Looks, easy_graph(), threads=threads, epochs=2)
@@ -273,3 +275,49 @@ def test_cross_entropy_reads_the_mask_only() -> None:
     logits, y = torch.randn(4, 2), torch.tensor([0, 1, -1, 1])
     loss = cross_entropy_of((logits, None), y, torch.tensor([1, 3]))
     assert loss.item() == pytest.approx(F.cross_entropy(logits[[1, 3]], y[[1, 3]]).item())
+
+
+def test_models_that_share_weights_are_refused() -> None:
+    """What was learned on one split would be known on the next, where its nodes are tested."""
+    graph, shared = easy_graph(), Linear()
+    for factory in (lambda: shared, lambda: NonLocal(shared, 2, 2), partial(NonLocal, shared, 2, 2)):
+        with pytest.raises(OptionError, match="share weights"):
+            quiet_fit(factory, graph)
+
+
+@pytest.mark.parametrize(
+    ("factory", "message"),
+    [
+        (
+            lambda: pyg.GCN(5, 8, 2, out_channels=2),
+            r"GCN cannot be called .* \[30, 4\], \[2, \d+\]: .*\nIts forward takes x of 4",
+        ),
+        (lambda: pyg.GCN(4, 8, 2, out_channels=3), r"GCN gives \[30, 3\]; graph 'easy' needs logits \[30, 2\]"),
+        (lambda: pyg.GCN(4, 8, 2, out_channels=1), r"GCN gives \[30, 1\]"),
+        (lambda: nn.Linear(4, 2), "Linear cannot be called"),
+        (lambda: NonLocal(nn.Linear(4, 2), 2, 2), "NonLocal cannot be called"),
+        (NonLocal, "cannot be called without arguments"),
+        (lambda: "gcn", "a str is no module"),
+    ],
+)
+def test_modules_that_do_not_fit_the_graph(factory: Any, message: str, as_users_run_it: None) -> None:
+    with pytest.raises(OptionError, match=message):
+        quiet_fit(factory, easy_graph())
+
+
+def test_mistaken_arguments(as_users_run_it: None) -> None:
+    graph = easy_graph()
+    assert len(fit("mlp", graph, splits_of(graph)[0], recipe(), progress=False)) == 1  # one split as it is
+    with pytest.raises(OptionError, match="a Data is no Graph"):
+        fit("mlp", to_pyg(graph))  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="recipe is a dict"):
+        fit("mlp", graph, recipe={"epochs": 3})  # type: ignore[arg-type]
+
+
+def test_a_plain_tuple_is_prepared_too() -> None:
+    class Prepared(Linear):
+        def prepare(self, graph: Graph) -> tuple[Tensor, Tensor]:
+            return torch.tensor(graph.dense_features()), torch.tensor(graph.edge_index)
+
+    graph = easy_graph()
+    assert_same_runs(quiet_fit(Prepared, graph), quiet_fit(Linear, graph))

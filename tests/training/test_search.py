@@ -113,7 +113,7 @@ def test_halving_drops_some_and_finds_as_good_a_setting(tmp_path: Path, whole: T
     assert not halved.best.dropped
     assert halved.best.mean == whole.best.mean
     assert halved.importances_of == "validation accuracy at epoch 3"
-    assert sum(halved.importances.values()) == pytest.approx(1)
+    assert 0.5 < sum(halved.importances.values()) < 1  # the rest is of several together, or chance
 
 
 def test_importances_are_of_what_makes_a_difference(whole: Tuned) -> None:

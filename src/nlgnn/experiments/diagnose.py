@@ -16,7 +16,7 @@ from nlgnn.experiments.section import Section
 from nlgnn.experiments.verdict import Verdict, judge, next_step
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
-from nlgnn.training.fit import check
+from nlgnn.training.checks import check, check_graph
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.systems import default_protocol
 
@@ -103,6 +103,7 @@ def diagnose(
     """
     from nlgnn.datasets.catalog import CATALOG
 
+    check_graph(graph)
     protocol = own_protocol(graph) if splits is None else splits
     drawn = make_splits(graph, protocol, MOST_SPLITS)
     metric = CATALOG[graph.name].metric if graph.name in CATALOG else "accuracy"
@@ -113,6 +114,7 @@ def diagnose(
     evidence = gather(graph, drawn, metric, progress)
     show(evidence.sections())
     verdict = judge(evidence.adjusted_homophily, evidence.means, evidence.difference, portrait.edges > 0)
+    verdict = verdict._replace(words=f"{verdict.words} {evidence.words_of_direction(verdict.local)}".strip())
     usual = protocol == default_protocol(graph)
     given = [graph.name] if graph.name in CATALOG else flags
     following = next_step(verdict, given, None if usual else protocol)

@@ -26,8 +26,8 @@ FEWEST_SPLITS, MOST_SPLITS = 5, 10
 SHORT = {"features": "unit-l2", "epochs": 60, "lr": 0.05, "stopping": "patience-either", "patience": 20}
 HIDDEN, HEADS, HEAD_WIDTH, DROPOUT = 48, 8, 8, 0.5
 
-BOTH_WAYS = "all"
-OUTGOING_SHARES = {"out": 1.0, "in": 0.0, "both, apart": 0.5}
+BOTH_WAYS, APART = "all", "both, apart"
+OUTGOING_SHARES = {"out": 1.0, "in": 0.0, APART: 0.5}
 
 Figures = tuple[float | None, ...]  # one a run; None where it failed
 
@@ -64,6 +64,18 @@ class Evidence:
         means = _means(self.by_direction)
         best = max((name for name in means if name != BOTH_WAYS), key=means.__getitem__)
         return paired_interval(self.by_direction[best], self.by_direction[BOTH_WAYS])
+
+    def words_of_direction(self, chosen: str) -> str:
+        """A hint, where following the direction of edges clearly helps, and more than what was chosen without it."""
+        if self.direction is None or not self.direction.excludes_zero or self.direction.mean < 0:
+            return ""
+        reached, without = _means(self.by_direction)[APART], self.means[chosen]
+        if reached <= without:
+            return ""
+        return (
+            f"Edges have a direction, and it helps: dirgcn, which follows it, reaches {reached:.1f} % in validation, "
+            f"{chosen} {without:.1f} %. Try nl-dirgcn as well."
+        )
 
     def sections(self) -> list[Section]:
         how = (

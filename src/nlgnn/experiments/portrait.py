@@ -81,8 +81,8 @@ class Portrait:
                 "The share of the edges that leave the row's class and arrive in the column's.",
             ),
             Section(
-                "Agreement by degree",
-                _rows("neighbours", self.by_degree),
+                "Agreement by number of labelled neighbours",
+                _rows("labelled neighbours", self.by_degree),
                 "The mean share of a node's labelled neighbours that have its label; nodes without any are left out.",
             ),
             Section(

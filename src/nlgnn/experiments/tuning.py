@@ -24,8 +24,15 @@ def tuned_sections(tuned: Tuned) -> list[Section]:
     best = Section(f"Search: {tuned.model} on {tuned.graph}", shown, _caption(tuned))
     if not tuned.importances:
         return [best._replace(text=f"How much each option matters cannot be said: {tuned.importances_of}.")]
-    shares = [{"option": name, "share": f"{100 * share:.0f} %"} for name, share in tuned.importances.items()]
-    words = f"Share of the variance of {tuned.importances_of} that an option explains alone (functional ANOVA)."
+    rest = max(0.0, 1 - sum(tuned.importances.values()))
+    shares = [
+        {"option": name, "share": f"{100 * share:.0f} %"}
+        for name, share in (*tuned.importances.items(), ("several together, or chance", rest))
+    ]
+    words = (
+        f"Share of the variance of {tuned.importances_of} that an option explains alone (functional ANOVA). "
+        "Where settings differ by less than their standard deviation, all of it may be chance."
+    )
     return [best, Section("What matters", shares, words)]
 
 

@@ -89,7 +89,8 @@ def from_networkx(
     Args:
         network: any of NetworkX's four kinds.
         features: the node attribute that holds the row of features; None = the identity, one column a node.
-        label: the node attribute that holds the label, a class number or a name; missing, None or -1 = unknown.
+        label: the node attribute that holds the label, a class number or a name; missing, None, NaN, an empty
+            text or -1 = unknown.
         name: what tables and run folders call the graph.
         weight: the edge attribute that holds the weight; an edge without it has weight 1. If no edge has it, or with
             None, edges have no weights.
@@ -157,6 +158,11 @@ def _weights(values: Sequence[Any], attribute: str | None) -> NDArray[np.float32
     return as_weights([1 if value is None else value for value in values], f"the attributes {attribute!r}")
 
 
+def _is_missing(value: object) -> bool:
+    """As pandas and empty cells of tables have it; only NaN differs from itself."""
+    return value is None or value == "" or value != value
+
+
 def _from_attributes(
     nodes: Sequence[Any],
     attributes: Sequence[Mapping[str, Any]],
@@ -177,7 +183,9 @@ def _from_attributes(
             f"{len(missing)} nodes have no attribute {features!r}, the first is {missing[0]!r}.",
             "Name the attribute of the features, or pass features=None for a graph without.",
         )
-    labels = [-1 if value is None else value for value in (row.get(label, -1) for row in attributes)]
+    if label != "y" and not any(label in row for row in attributes):
+        raise DataError(f"no node has the attribute {label!r}.", "Name the attribute that holds the labels.")
+    labels = [-1 if _is_missing(value) else value for value in (row.get(label) for row in attributes)]
     if any(isinstance(value, str) for value in labels):
         class_names = class_names or tuple(sorted({str(value) for value in labels if value != -1}))
         class_number = {class_name: i for i, class_name in enumerate(class_names)}

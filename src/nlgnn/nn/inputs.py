@@ -27,7 +27,8 @@ Prepared = TypeVar("Prepared", bound=tuple[Any, ...])
 
 def move(prepared: Prepared, *args: Any, **kwargs: Any) -> Prepared:
     """Every part of what a model has prepared, moved as by `Tensor.to`: to a device, a floating-point type, or both."""
-    return type(prepared)(*(_moved(part, *args, **kwargs) for part in prepared))
+    moved = [_moved(part, *args, **kwargs) for part in prepared]
+    return type(prepared)(*moved) if hasattr(prepared, "_fields") else type(prepared)(moved)
 
 
 def _moved(part: Any, *args: Any, **kwargs: Any) -> Any:

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedParameter
 
-from nlgnn.errors import DataError, NlgnnError, NlgnnWarning, OptionError
+from nlgnn.errors import NlgnnError, NlgnnWarning, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.nn.inputs import ignores_weights, prepare
+from nlgnn.training.checks import check, check_graph, check_output, comes_from_configure, example_of
 from nlgnn.training.execution import (
     Interrupt,
     allocation,
@@ -32,7 +32,6 @@ from nlgnn.training.execution import (
 from nlgnn.training.jobs import Job, by_shape, models_at_once, training_nodes
 from nlgnn.training.loop import finish, train_replicas
 from nlgnn.training.memory import MemoryPlan, check_trial, memory_plan, set_recompute
-from nlgnn.training.metrics import check_metric
 from nlgnn.training.progress import TrainingProgress
 from nlgnn.training.recipe import EXECUTION, Recipe, check_pretraining
 from nlgnn.training.replica import Replica
@@ -54,7 +53,7 @@ class EveryRunFailedError(NlgnnError):
 def fit(
     factory: str | Callable[[], nn.Module],
     graph: Graph,
-    splits: str | Sequence[Split] | None = None,
+    splits: str | Split | Sequence[Split] | None = None,
     recipe: Recipe | None = None,
     *,
     folder: RunFolder | None = None,
@@ -66,7 +65,7 @@ def fit(
     Args:
         factory: makes a fresh model, or the name of a system, which then comes with its settings for this graph.
         graph: all nodes, in training too: labels of validation and test nodes are never looked at there.
-        splits: the splits, or the name of a protocol; by default the protocol that goes with the graph.
+        splits: a split or several, or the name of a protocol; by default the protocol that goes with the graph.
         recipe: how to train. Of a named system, what it does not say stays as the system has it.
         folder: where runs are kept as they finish, and where an interrupted one goes on from.
         progress: whether a bar is drawn, on terminals, once training takes longer than two seconds.
@@ -75,7 +74,10 @@ def fit(
     Returns:
         A run a split. A run whose loss became infinite or undefined is marked as failed; the others go on.
     """
+    if recipe is not None and not isinstance(recipe, Recipe):
+        raise OptionError(f"recipe is a {type(recipe).__name__}.", "Give a Recipe: Recipe(epochs=100, lr=0.01).")
     if isinstance(factory, str):
+        check_graph(graph)
         given = {} if recipe is None else {name: getattr(recipe, name) for name in recipe.model_fields_set}
         factory, recipe = configure(factory, graph, **given)
     if isinstance(factory, nn.Module):
@@ -117,18 +119,19 @@ def fit_settings(
 def _fit(
     settings: Sequence[Setting],
     graph: Graph,
-    splits: str | Sequence[Split] | None,
+    splits: str | Split | Sequence[Split] | None,
     folder: RunFolder | None,
     progress: bool,
     watch: Watch | None = None,
 ) -> list[list[Run]]:
+    check_graph(graph)
     splits = default_protocol(graph) if splits is None else splits
-    splits = make_splits(graph, splits) if isinstance(splits, str) else list(splits)
+    splits = make_splits(graph, splits) if isinstance(splits, str) else splits
+    splits = [splits] if isinstance(splits, Split) else list(splits)
     examples = []
     for factory, recipe in settings:
         check(graph, splits, recipe)
-        examples.append(model_like(factory))
-        check_module(examples[-1])
+        examples.append(example_of(factory))
         check_pretraining(examples[-1], recipe)
         check_trial(factory, examples[-1], recipe)
         if folder:
@@ -190,6 +193,8 @@ class _Training:
             if not waiting:
                 return
             self.inputs = prepare(model, self.graph.scale_features(recipe.features), device)
+            if not comes_from_configure(jobs[0].factory):
+                check_output(model.to(device), self.inputs, self.graph)
             plan = memory_plan(jobs[0], self.graph) if device.type == "cpu" else MemoryPlan()
             self.recompute = plan.recompute
             # Of all jobs, also of finished ones: whether a model is alone decides about the last digit of its figures.
@@ -286,37 +291,3 @@ def predict(
                 load_weights(model, run.state, f"run {run.index}")
                 probabilities.append(evaluate(model, inputs).softmax(1).cpu())
     return torch.stack(probabilities)
-
-
-def check_module(model: nn.Module) -> None:
-    """Raise where a module from elsewhere has a name, or lacks a width, that training stumbles over."""
-    name = type(model).__name__
-    if any(isinstance(parameter, UninitializedParameter) for parameter in model.parameters()):
-        raise OptionError(
-            f"{name} waits for its first input to know its widths.", "Give in_channels=graph.num_features, not -1."
-        )
-    if isinstance(getattr(model, "loss", None), nn.Module):
-        raise OptionError(
-            f"{name}.loss is a module, but training calls a model's own loss as loss(output, y, nodes).",
-            "Give it another name, or make it such a method; without one the loss is cross entropy.",
-        )
-
-
-def check(graph: Graph, splits: Sequence[Split], recipe: Recipe) -> None:
-    """Raise whatever would make training fail, before it begins."""
-    choose_device(recipe.device)
-    check_metric(recipe.metric, graph.num_classes)
-    if not splits:
-        raise OptionError("there are no splits to train on.", "Give at least one, or the name of a protocol.")
-    for split in splits:
-        where = f"graph {graph.name!r}, split {split.index} of {split.protocol!r}"
-        split.check_length(graph.num_nodes, where)
-        for part, mask in (("training", split.train), ("validation", split.val)):
-            if not mask.any():
-                raise DataError(f"{where}: there are no {part} nodes.", "Label more nodes, or use another split.")
-            unlabelled = (mask & ~graph.labelled).nonzero()[0]
-            if len(unlabelled):
-                raise DataError(
-                    f"{where}: {part} node {unlabelled[0]} has no label ({len(unlabelled)} such nodes).",
-                    "Leave nodes without a label out of training and validation.",
-                )

@@ -8,11 +8,11 @@ from typing import Any
 
 from nlgnn.training.space import Space
 
-FEWEST = 4  # settings; of fewer a forest says nothing
+FEWEST = 8  # settings; of fewer a forest says nothing that is true
 
 
 def importances(space: Space, figures: Sequence[tuple[Mapping[str, Any], float]]) -> tuple[dict[str, float], str]:
-    """Shares by option, largest first, or why there are none."""
+    """Shares by option, largest first, or why there are none. The rest is of several options together, or chance."""
     import optuna
     from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
@@ -29,7 +29,7 @@ def importances(space: Space, figures: Sequence[tuple[Mapping[str, Any], float]]
         for setting, value in figures:
             study.add_trial(optuna.trial.create_trial(params=dict(setting), distributions=choices, value=value))
         try:
-            found = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0))
+            found = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0), normalize=False)
         except (RuntimeError, ValueError) as error:
             return {}, str(error).rstrip(".")
     return {name: float(share) for name, share in found.items()}, ""  # largest first

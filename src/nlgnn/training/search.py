@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
-from nlgnn.training.fit import bits_of, check, fit_settings
+from nlgnn.training.checks import check
+from nlgnn.training.fit import bits_of, fit_settings
 from nlgnn.training.halving import Halving, rungs_of
 from nlgnn.training.importance import importances
 from nlgnn.training.jobs import shape_of_setting

@@ -22,8 +22,9 @@ from nlgnn.datasets.own import OwnTables
 from nlgnn.errors import NlgnnError, OptionError, RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
+from nlgnn.training.checks import check
 from nlgnn.training.execution import model_like
-from nlgnn.training.fit import Watch, check, fit, identity, predict
+from nlgnn.training.fit import Watch, fit, identity, predict
 from nlgnn.training.left_behind import remove_left_behind_in
 from nlgnn.training.machine import CORES, processor
 from nlgnn.training.prediction import temperatures, together, without_weights

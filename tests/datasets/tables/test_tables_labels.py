@@ -45,4 +45,4 @@ def test_classes_of_few_nodes_are_warned_of(tmp_path: Path, labels: list[object]
 def test_an_unknown_end_says_which_columns_were_taken(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         read(tmp_path, nodes([0, 1, 0, 1]), "size,name\n7,n1\n")
-    assert "Edges were taken to go from 'size' to 'name'; --source-column and --target-column" in caught.value.how
+    assert "Edges were taken to go from 'size' to 'name'." in caught.value.how

@@ -92,9 +92,9 @@ def read_edges(
             raise DataError(
                 f"{table.place(first_row)}: an id that {nodes_source} lacks; {count} "
                 f"{'edge names' if count == 1 else 'edges name'} {len(strangers)} such: {first_five}.",
-                "Add these nodes, or say what to do with them: --unknown-nodes drop leaves such edges out, add makes "
-                f"nodes of them. Edges were taken to go from {roles.source!r} to {roles.target!r}; --source-column and "
-                "--target-column name others.",
+                f"Add these nodes. Edges were taken to go from {roles.source!r} to {roles.target!r}. A training may be "
+                "told otherwise: --unknown-nodes drop leaves such edges out, add makes nodes of them, --source-column "
+                "and --target-column name other columns.",
             )
         if unknown_nodes == "drop":
             numbers = [number[known] for number in numbers]

@@ -1,0 +1,84 @@
+"""Models of your own side by side, on the same splits and seeds, with paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from nlgnn.errors import OptionError
+from nlgnn.experiments.compare import selection_words, spread
+from nlgnn.experiments.interval import paired_interval
+from nlgnn.experiments.section import Section, markdown_table
+from nlgnn.graph.graph import Graph
+from nlgnn.graph.splits import Split
+from nlgnn.training.fit import fit_settings
+from nlgnn.training.recipe import Recipe
+from nlgnn.training.run import Run
+from nlgnn.training.systems import configure
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The runs of every model, by its name; differences are of the first one minus each other."""
+
+    graph: str
+    recipe: Recipe
+    runs: Mapping[str, Sequence[Run]]
+
+    def sections(self) -> list[Section]:
+        """As pages and tables take them: `nlgnn.html_page(title, comparison.sections())`."""
+        metric, first = self.recipe.metric, next(iter(self.runs))
+        tests = {name: [run.test.get(metric) for run in runs] for name, runs in self.runs.items()}
+        rows = [
+            {
+                "model": name,
+                f"validation {metric} %": str(spread([run.val[metric] for run in runs if run.val]) or "–"),
+                f"test {metric} %": str(spread([test for test in tests[name] if test is not None]) or "–"),
+                f"{first} minus it": "" if name == first else str(paired_interval(tests[first], tests[name]) or "–"),
+            }
+            for name, runs in self.runs.items()
+        ]
+        runs = self.runs[first]
+        failed = sum(run.failure is not None for of_model in self.runs.values() for run in of_model)
+        caption = (
+            f"Graph {self.graph}. Mean ± sample standard deviation over {len(runs)} runs on "
+            f"{len({run.split for run in runs})} splits of protocol {runs[0].protocol}, figures of "
+            f"{selection_words(self.recipe.selection, metric)}. Differences of test figures are paired over splits and "
+            "seeds, with 95 % t-intervals, rather too narrow where splits overlap."
+        ) + f" {failed} runs failed." * bool(failed)
+        return [Section(f"{first} beside others", rows, caption)]
+
+    def __str__(self) -> str:
+        (section,) = self.sections()
+        return f"{markdown_table(section.rows)}\n{section.caption}"
+
+
+def compare(
+    models: Mapping[str, str | Callable[[], nn.Module]],
+    graph: Graph,
+    splits: str | Sequence[Split] | None = None,
+    recipe: Recipe | None = None,
+    *,
+    progress: bool = True,
+) -> Comparison:
+    """Train several models on the same splits, with the same seeds and by the same recipe.
+
+    Args:
+        models: by the name that tables give them: what makes a fresh model, or the name of a system. The first is the
+            one that others are compared with.
+        graph: as for `fit`.
+        splits: as for `fit`.
+        recipe: how to train all of them. Of a named system, what it does not say stays as the system has it.
+        progress: as for `fit`.
+    """
+    if not models:
+        raise OptionError("there are no models to compare.", 'Give some: {"mine": lambda: MyModel(...), "gcn": "gcn"}.')
+    recipe = recipe or Recipe()
+    given = {name: getattr(recipe, name) for name in recipe.model_fields_set}
+    settings = [
+        configure(model, graph, **given) if isinstance(model, str) else (model, recipe) for model in models.values()
+    ]
+    runs = fit_settings(settings, graph, splits, progress=progress)
+    return Comparison(graph.name, recipe, dict(zip(models, runs, strict=True)))
