@@ -109,7 +109,7 @@ def test_paired_mean() -> None:
 )
 def test_the_controls_of_a_learned_order(options: dict[str, Any], labels: list[str]) -> None:
     main, local, *controls = with_controls("nlmlp", options)
-    assert (main.label, local.label) == ("nlmlp", "mlp")
+    assert (main.label, local.label) == ("nlmlp, learned order", "mlp")
     assert [control.label for control in controls] == labels
     readouts = {control.options["readout"] for control in controls if control.options["order"] == "random"}
     assert readouts == {options.get("readout", "vote")}

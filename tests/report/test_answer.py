@@ -72,6 +72,7 @@ def test_rows_leave_failed_runs_out() -> None:
     assert interval is not None
     assert interval.high > 100
     assert rows == [{"model": "one", "mean": 82.0, "low": interval.low, "high": 100.0, "runs": 2}]  # no share is above
+    assert mean_interval([81.0, 81.0, 81.0]) is None  # which do not tell how sure they are
 
 
 def test_table() -> None:

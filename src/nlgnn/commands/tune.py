@@ -111,7 +111,7 @@ def tune_graph(
         tuned = replace(tune(loaded, name, **plan, **given), tables=wanted.tables)
         decided, command = gate_tuned(loaded, tuned) if automatic else (None, tuned.command)
     except KeyboardInterrupt:
-        errors.print("\ninterrupted. The same command goes on from here.")
+        errors.print("\ninterrupted. Finished settings are kept: the same command goes on from here.")
         raise
     if as_json:
         gated = {} if decided is None else {"gate": {**decided._asdict(), "taken": decided.taken}, "command": command}

@@ -30,7 +30,9 @@ class Variant(NamedTuple):
 
     @property
     def label(self) -> str:
-        return f"{self.system}, {self.control}" if self.control else self.system
+        """Of a learned order the name says so: its own system has another."""
+        made = self.control or ("learned order" if self.options.get("order") == "metric" else None)
+        return f"{self.system}, {made}" if made else self.system
 
     @property
     def slug(self) -> str:

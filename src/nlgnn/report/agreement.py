@@ -17,10 +17,13 @@ _BESIDE = (
     "mean over {runs} run{s}, bars one sample standard deviation; beside the share among neighbours in the graph, and "
     "what a random order is expected to have. An order that is no better than chance has found nothing."
 )
-WINDOW_CAPTION = f"H(Ĝ), the share of nodes within a node's window of the order that have its label: {_BESIDE}"
+_ALL_LABELS = "All labels are looked at, also those trained on, and nothing is decided by this."
+WINDOW_CAPTION = (
+    f"H(Ĝ), the share of nodes within a node's window of the order that have its label: {_BESIDE} {_ALL_LABELS}"
+)
 VOTES_CAPTION = (
     f"Of what a node hears, by weight, the share of its own label, if all labelled nodes spoke: {_BESIDE} Nodes count "
-    "by how much they hear. All labels are looked at, and nothing is decided by this."
+    f"by how much they hear. {_ALL_LABELS}"
 )
 
 

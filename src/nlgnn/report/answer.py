@@ -117,8 +117,8 @@ def within_percent(interval: Interval) -> tuple[float, float]:
 
 
 def mean_interval(figures: Sequence[float]) -> Interval | None:
-    """The t-interval of 95 % around a mean."""
-    return paired_interval(figures, [0.0] * len(figures))
+    """The t-interval of 95 % around a mean; None of equal figures, which do not tell how sure it is."""
+    return paired_interval(figures, [0.0] * len(figures)) if len(set(figures)) > 1 else None
 
 
 def figures_of(runs: Sequence[Run], metric: str, part: str, indices: Sequence[int]) -> list[float | None]:

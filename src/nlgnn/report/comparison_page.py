@@ -10,12 +10,11 @@ from statistics import fmean
 from typing import Any
 
 from nlgnn.errors import NlgnnError, OptionError
-from nlgnn.experiments.compare import Variant
 from nlgnn.experiments.section import Rows, Section
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.report.page import Command, Part, write_page
-from nlgnn.report.run_page import make_answer, repeat_command
+from nlgnn.report.run_page import label_of, make_answer, repeat_command
 from nlgnn.training.train import Trained, read_trained
 
 
@@ -30,10 +29,6 @@ def read_companions(path: Path, trained: Trained) -> dict[str, Trained]:
         if label_of(found) != label_of(trained) and why_not_comparable(trained, found) is None:
             companions.setdefault(label_of(found), found)  # not another that goes on from its name
     return companions
-
-
-def label_of(trained: Trained) -> str:
-    return Variant(trained.plan.model, trained.plan.options).label
 
 
 def why_not_comparable(one: Trained, other: Trained) -> str | None:

@@ -15,7 +15,7 @@ from nlgnn.analysis import kernel_sizes, order_before_and_after
 from nlgnn.analysis.projection import project
 from nlgnn.analysis.quality import held_back, majority_accuracy
 from nlgnn.errors import OptionError
-from nlgnn.experiments.compare import selection_words
+from nlgnn.experiments.compare import Variant, selection_words
 from nlgnn.experiments.own_columns import table_sections, warnings_of
 from nlgnn.experiments.portrait import portray
 from nlgnn.experiments.section import Section
@@ -45,7 +45,7 @@ def write_run_page(
     path: Path, trained: Trained, graph: Graph, others: Mapping[str, Trained], run_number: int | None = None
 ) -> None:
     """Beside `others`, by label, which were trained on the same splits. One run is looked into: the first, or that."""
-    write_page(path, f"{trained.plan.model} on {graph.name}", run_parts(trained, graph, others, run_number))
+    write_page(path, f"{label_of(trained)} on {graph.name}", run_parts(trained, graph, others, run_number))
 
 
 def run_parts(
@@ -84,6 +84,10 @@ def run_parts(
     return [part for part in parts if part is not None]
 
 
+def label_of(trained: Trained) -> str:
+    return Variant(trained.plan.model, trained.plan.options).label
+
+
 def chosen_run(good: Sequence[Run], number: int | None) -> Run:
     found = [run for run in good if number is None or run.index == number]
     if not found:
@@ -95,11 +99,11 @@ def chosen_run(good: Sequence[Run], number: int | None) -> Run:
 def make_answer(
     trained: Trained, graph: Graph, splits: Sequence[Split], others: Mapping[str, Trained], label: str | None = None
 ) -> Answer:
-    """The model goes by its own name, or by a label."""
+    """The model goes by the name of its kind, or by a label."""
     recipe, indices = trained.recipe, [run.index for run in trained.runs]
     part = "test" if any(run.test for run in trained.runs) else "validation"
     figures: dict[str, Sequence[float | None]] = {
-        label or trained.plan.model: figures_of(trained.runs, recipe.metric, part, indices)
+        label or label_of(trained): figures_of(trained.runs, recipe.metric, part, indices)
     }
     if part == "test" and recipe.metric == "accuracy":
         figures[MAJORITY] = [majority_accuracy(graph, splits[index]) for index in indices]
