@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from nlgnn.experiments.reproduce import TABLES
 from nlgnn.experiments.section import Section
-from nlgnn.render import sections_page
+from nlgnn.render import LONG_COLUMNS, LONG_TEXT, WIDE_TERMINAL, sections_page
+
+RESULTS = Path(__file__).parent.parent / "results"
 
 FIGURES = st.sampled_from(["80.3 ± 5.7", "-2.6 (1.7) × 3", "+0.5 [-0.1, +1.0]", "…", "▼ 1.34", "88.5 ± 0.5*"])
 
@@ -52,3 +59,25 @@ def test_long_text_and_lists_are_wrapped_where_words_end() -> None:
         word for cell in rows[0].values() for word in cell.replace(",", "").split()
     }
     assert len([line for line in lines if line.startswith("claim")]) == 1  # one table
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+@pytest.mark.parametrize("name", ["results", "categories", "systems", "ablation", "order", "verdicts", "datasets"])
+def test_nothing_is_lost_of_the_pages_of_results(name: str, width: int) -> None:
+    table = TABLES[name]
+    for section in table.sections(table.cells("random-60"), RESULTS, "random-60"):
+        if not section.rows:
+            continue
+        kept = [column for column in section.rows[0] if column not in LONG_COLUMNS or width >= WIDE_TERMINAL]
+        wanted = {word for row in section.rows for column in kept for word in row[column].split()}
+        text = " ".join(printed(section._replace(title="", caption="", text=""), width))
+        assert {
+            word for word in wanted if re.search(r"\d", word) and len(word) < LONG_TEXT and word not in text
+        } == set()
+
+
+def test_long_names_are_folded_and_not_lost() -> None:
+    names = [f"https://example.org/{'a' * 60}/{end}" for end in "xy"]
+    rows = [{"of class": own, **dict.fromkeys(names, "0.50")} for own in names]
+    text = "".join("".join(printed(Section("", rows, ""), 80)).split())
+    assert text.count("0.50") == 4

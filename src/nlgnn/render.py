@@ -32,7 +32,7 @@ def table_of(headers: list[str], rows: list[list[str]], numbers_from: int = 1, *
 
 
 WIDE_TERMINAL, LONG_COLUMNS = 120, {"settings", "split", "source"}
-LONG_TEXT = 24  # from here on text is wrapped rather than the column kept whole
+LONG_TEXT, WIDEST = 24, 36  # text is wrapped from here on; and nothing is kept on one line beyond
 UNLIMITED = 100_000
 
 
@@ -53,7 +53,9 @@ def _section_tables(section: Section, width: int) -> list[RenderableType]:
     names = [name for name in section.rows[0] if name not in left_out]
     text = [name for name in list(section.rows[0])[: section.text_columns] if name in names]
     long_text = [name for name in text if any(len(row[name]) >= LONG_TEXT for row in section.rows)]
-    least = {name: _least_width(name, [row[name] for row in section.rows], name in text) for name in names}
+    least = {
+        name: _least_width(name, [row[name] for row in section.rows], name in text, name in long_text) for name in names
+    }
     repeated = len(list(takewhile(lambda name: name in text and name not in long_text, names))) or 1
     tables: list[RenderableType] = []
     for group in _columns_that_fit(least, repeated, width):
@@ -61,27 +63,28 @@ def _section_tables(section: Section, width: int) -> list[RenderableType]:
         table = table_of(group, cells, numbers_from=sum(name in text for name in group))
         too_wide = Console(width=UNLIMITED).measure(table).maximum > width
         for column, name in zip(table.columns, group, strict=True):
-            column.no_wrap, column.min_width = name in text and name not in long_text, least[name]
-            if too_wide and name not in text:  # rich would break words in some headers, and leave others room
-                column.header = re.sub(r"(?<=\w) (?=\w\w)", "\n", name)
+            column.no_wrap = name in text and name not in long_text
+            if too_wide and name not in long_text:  # rich would break some figures and headers, and leave others room
+                column.width = least[name]
         tables += [*([Text()] if tables else []), table]
     return tables
 
 
-def _least_width(name: str, cells: list[str], is_text: bool) -> int:
+def _least_width(name: str, cells: list[str], is_text: bool, is_long: bool) -> int:
     """Of a column that breaks long text and headers where a word ends, and no figure."""
     pieces = [piece for cell in cells for piece in ([cell[:LONG_TEXT]] if is_text else _unbroken(cell))]
-    return max(map(len, (*pieces, *name.split())))
+    header = [name] if is_text and not is_long else name.split()
+    return min(WIDEST, max(map(len, (*pieces, *header))))
 
 
 def _unbroken(cell: str) -> list[str]:
     """What stays on one line: words, or of a list of figures each, with its spread or interval."""
-    return re.split(r", (?![^\[]*\])", cell) if re.search(r"\d", cell) else cell.split()
+    return re.split(r"(?<=,) (?![^\[]*\])", cell) if re.search(r"\d", cell) else cell.split()
 
 
 def _columns_that_fit(least_widths: Mapping[str, int], repeated: int, width: int) -> list[list[str]]:
     """Names of columns, in as few groups as fit, of about equal width; the first names are in all of them."""
-    first, *others = list(least_widths)[:repeated], *list(least_widths)[repeated:]
+    first, others = list(least_widths)[:repeated], list(least_widths)[repeated:]
 
     def packed(room: int) -> list[list[str]]:
         groups = [list(first)]

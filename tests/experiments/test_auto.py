@@ -90,7 +90,7 @@ def test_options_must_suit_every_model_that_may_be_chosen() -> None:
         check_options("graph", None, {"metric_dim": 4})
 
 
-@pytest.mark.parametrize("order", ["metric", ["metric"]])
+@pytest.mark.parametrize("order", ["metric", ["metric"], ("metric",), " metric,"])
 def test_the_gate_judges_no_votes(order: object) -> None:
     """On labels that nothing tells they were ahead in validation, having five tries, and not in test."""
     with pytest.raises(OptionError, match="the gate of the model auto cannot judge votes"):

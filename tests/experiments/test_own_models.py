@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from experiment_samples import small_graph
 
@@ -40,8 +42,44 @@ def test_every_model_is_trained_as_it_would_be_alone() -> None:
         str(paired_interval(tests["mine"], tests["other"])),
         str(paired_interval(tests["mine"], tests["named"])),
     ]
-    assert "over 3 runs on 3 splits of protocol random-60" in section.caption
+    assert "over 3 runs, one a split, protocol random-60, figures of the first epoch with the best" in section.caption
     assert str(found).startswith("| model | validation accuracy % | test accuracy % | mine minus it |")
+
+
+def test_named_systems_are_judged_as_the_others_are() -> None:
+    """By themselves they have rules of their own: gcnii takes the epoch of the lowest loss."""
+    graph = small_graph()
+    found = compare({"mlp": "mlp", "gcnii": "gcnii"}, graph, make_splits(graph, "random-60", 1), RECIPE, progress=False)
+    assert {recipe.selection for _, recipe in found.settings.values()} == {RECIPE.selection}
+    assert "over 1 run, one a split" in found.sections()[0].caption
+
+
+def test_one_that_does_not_fit_is_told_before_any_is_trained() -> None:
+    graph, epochs = small_graph(), []
+
+    class Counts(MLP):
+        def forward(self, *inputs: Any) -> Any:
+            epochs.append(self.training)
+            return super().forward(*inputs)
+
+    models = {
+        "good": lambda: Counts(graph.num_features, 4, graph.num_classes),
+        "bad": lambda: MLP(graph.num_features, 4, graph.num_classes + 1),
+    }
+    with pytest.raises(OptionError, match="MLP gives"):
+        compare(models, graph, "random-60", RECIPE, progress=False)
+    assert not any(epochs)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_mistakes() -> None:
+    graph = small_graph()
+    with pytest.raises(OptionError, match="recipe is a dict"):
+        compare({"mlp": "mlp"}, graph, recipe={"epochs": 3})  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="a str is no Graph"):
+        compare({"mlp": "mlp"}, "texas")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="not a model"):
+        compare({"mine": MLP(3, 4, 2)}, graph)
 
 
 def test_nothing_to_compare() -> None:

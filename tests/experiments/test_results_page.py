@@ -111,7 +111,7 @@ def test_where_ours_is_below(tmp_path: Path) -> None:
     assert row == {
         "dataset": "texas",
         "band from": "81.6",
-        "changed, and inside": "preset robust 82.0 ± 1.4",
+        "changed, and not below": "preset robust 82.0 ± 1.4",
         "changed, and below": "equation 5 81.0 ± 1.4",
     }
     assert "preset paper" in still_open

@@ -192,6 +192,9 @@ class TestNetworkX:
         graph = from_networkx(network, features=None, label="kind")
         assert graph.class_names == ("a", "b")
         assert graph.y.tolist() == [1, -1, -1, -1, 0, -1]
+        numbers = dict(enumerate([1.0, float("nan"), np.float32("nan"), 0.0, 1, None]))
+        self.networkx.set_node_attributes(network, numbers, "number")
+        assert from_networkx(network, features=None, label="number").y.tolist() == [1, -1, -1, 0, 1, -1]
         with pytest.raises(DataError, match="no node has the attribute 'knid'"):
             from_networkx(network, features=None, label="knid")
         assert from_networkx(network, features=None).num_classes == 0  # by the usual name there may be none

@@ -282,7 +282,10 @@ def test_models_that_share_weights_are_refused() -> None:
     graph, shared = easy_graph(), Linear()
     for factory in (lambda: shared, lambda: NonLocal(shared, 2, 2), partial(NonLocal, shared, 2, 2)):
         with pytest.raises(OptionError, match="share weights"):
-            quiet_fit(factory, graph)
+            quiet_fit(factory, graph, runs=2)
+    assert len(quiet_fit(lambda: shared, graph)) == 1  # on one split nothing is carried on
+    frozen = Linear().requires_grad_(False)
+    assert len(quiet_fit(lambda: NonLocal(frozen, 2, 2), graph, runs=2)) == 2
 
 
 @pytest.mark.parametrize(
@@ -296,6 +299,8 @@ def test_models_that_share_weights_are_refused() -> None:
         (lambda: pyg.GCN(4, 8, 2, out_channels=1), r"GCN gives \[30, 1\]"),
         (lambda: nn.Linear(4, 2), "Linear cannot be called"),
         (lambda: NonLocal(nn.Linear(4, 2), 2, 2), "NonLocal cannot be called"),
+        (lambda: GCN(5, 8, 2), r"GCN cannot be called .*cannot be multiplied"),
+        (partial(GCN, in_channels=4, hidden_channels=8, out_channels=3), r"GCN gives \[30, 3\]"),
         (NonLocal, "cannot be called without arguments"),
         (lambda: "gcn", "a str is no module"),
     ],

@@ -16,7 +16,7 @@ from nlgnn.graph.splits import make_splits
 from nlgnn.training.fit import fit_settings
 from nlgnn.training.options import readouts
 from nlgnn.training.run import Run
-from nlgnn.training.space import VOTES_HAVE_TRIES
+from nlgnn.training.space import VOTES_HAVE_TRIES, values_of
 from nlgnn.training.systems import check_given, configure, default_protocol
 from nlgnn.training.tuned import Tuned, training_command
 
@@ -90,10 +90,11 @@ def check_options(
 
     Of options to search over, `check` is `check_space`.
     """
-    if "vote" in readouts({name: given if isinstance(given, list) else [given] for name, given in options.items()}):
+    wanted = {name: values_of("nlgcn", name, options[name]) for name in ("order", "readout") if name in options}
+    if "vote" in readouts(wanted):
         raise OptionError(
             f"the gate of the model auto cannot judge votes: {VOTES_HAVE_TRIES}.",
-            "Name a model, such as nlgcn, and give --controls; or use readout='conv'.",
+            "Name a model, such as nlgcn, and train its controls beside it; or use readout='conv'.",
         )
     for name in NON_LOCAL.values():
         try:

@@ -67,7 +67,10 @@ class Evidence:
 
     def words_of_direction(self, chosen: str) -> str:
         """A hint, where following the direction of edges clearly helps, and more than what was chosen without it."""
-        if self.direction is None or not self.direction.excludes_zero or self.direction.mean < 0:
+        if not self.by_direction:
+            return ""
+        ahead = paired_interval(self.by_direction[APART], self.by_direction[BOTH_WAYS])
+        if ahead is None or ahead.low <= 0:
             return ""
         reached, without = _means(self.by_direction)[APART], self.means[chosen]
         if reached <= without:

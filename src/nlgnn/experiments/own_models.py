@@ -13,23 +13,23 @@ from nlgnn.experiments.interval import paired_interval
 from nlgnn.experiments.section import Section, markdown_table
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
-from nlgnn.training.fit import fit_settings
+from nlgnn.training.fit import Setting, fit_settings, setting_of
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import Run
-from nlgnn.training.systems import configure
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The runs of every model, by its name; differences are of the first one minus each other."""
+    """What makes each model, its recipe and its runs, by name; differences are of the first one minus each other."""
 
     graph: str
-    recipe: Recipe
+    settings: Mapping[str, Setting]
     runs: Mapping[str, Sequence[Run]]
 
     def sections(self) -> list[Section]:
         """As pages and tables take them: `nlgnn.html_page(title, comparison.sections())`."""
-        metric, first = self.recipe.metric, next(iter(self.runs))
+        first, (_, recipe) = next(iter(self.settings.items()))
+        metric = recipe.metric
         tests = {name: [run.test.get(metric) for run in runs] for name, runs in self.runs.items()}
         rows = [
             {
@@ -43,11 +43,11 @@ class Comparison:
         runs = self.runs[first]
         failed = sum(run.failure is not None for of_model in self.runs.values() for run in of_model)
         caption = (
-            f"Graph {self.graph}. Mean ± sample standard deviation over {len(runs)} runs on "
-            f"{len({run.split for run in runs})} splits of protocol {runs[0].protocol}, figures of "
-            f"{selection_words(self.recipe.selection, metric)}. Differences of test figures are paired over splits and "
-            "seeds, with 95 % t-intervals, rather too narrow where splits overlap."
-        ) + f" {failed} runs failed." * bool(failed)
+            f"Graph {self.graph}. Mean ± sample standard deviation over {len(runs)} run{'s' * (len(runs) != 1)}, one "
+            f"a split, protocol {runs[0].protocol}, figures of {selection_words(recipe.selection, metric)}. Differences "
+            "of test figures are paired over splits and seeds, with 95 % t-intervals, rather too narrow where splits "
+            "overlap."
+        ) + f" Runs that failed: {failed}." * bool(failed)
         return [Section(f"{first} beside others", rows, caption)]
 
     def __str__(self) -> str:
@@ -58,27 +58,26 @@ class Comparison:
 def compare(
     models: Mapping[str, str | Callable[[], nn.Module]],
     graph: Graph,
-    splits: str | Sequence[Split] | None = None,
+    splits: str | Split | Sequence[Split] | None = None,
     recipe: Recipe | None = None,
     *,
     progress: bool = True,
 ) -> Comparison:
-    """Train several models on the same splits, with the same seeds and by the same recipe.
+    """Train several models on the same splits, with the same seeds, metric and rule of selection.
 
     Args:
         models: by the name that tables give them: what makes a fresh model, or the name of a system. The first is the
             one that others are compared with.
         graph: as for `fit`.
         splits: as for `fit`.
-        recipe: how to train all of them. Of a named system, what it does not say stays as the system has it.
+        recipe: how to train them. Of a named system, all else that it does not say stays as the system has it.
         progress: as for `fit`.
     """
     if not models:
         raise OptionError("there are no models to compare.", 'Give some: {"mine": lambda: MyModel(...), "gcn": "gcn"}.')
-    recipe = recipe or Recipe()
-    given = {name: getattr(recipe, name) for name in recipe.model_fields_set}
-    settings = [
-        configure(model, graph, **given) if isinstance(model, str) else (model, recipe) for model in models.values()
-    ]
-    runs = fit_settings(settings, graph, splits, progress=progress)
-    return Comparison(graph.name, recipe, dict(zip(models, runs, strict=True)))
+    if recipe is None or isinstance(recipe, Recipe):  # else `setting_of` speaks
+        own = recipe or Recipe()
+        recipe = own.model_copy(update={"metric": own.metric, "selection": own.selection})  # which count as given now
+    settings = {name: setting_of(model, graph, recipe) for name, model in models.items()}
+    runs = fit_settings(list(settings.values()), graph, splits, progress=progress)
+    return Comparison(graph.name, settings, dict(zip(models, runs, strict=True)))

@@ -18,6 +18,11 @@ class Printed(NamedTuple):
     mean: float
     std: float | None
 
+    @property
+    def low(self) -> float:
+        """One standard deviation below: from here on a figure agrees, or is better."""
+        return self.mean - (self.std or 0.0)
+
     def __str__(self) -> str:
         return f"{self.mean}" if self.std is None else f"{self.mean} ± {self.std}"
 

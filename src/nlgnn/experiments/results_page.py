@@ -61,7 +61,7 @@ def best_sections(cells: Sequence[FrameworkCell], results: Path, wanted: str) ->
 def _agrees(ours: Spread, printed: Printed) -> str:
     """With how much is missing to within a standard deviation."""
     mark = agreement(ours, printed)
-    return f"{mark} {printed.mean - (printed.std or 0.0) - ours.mean:.2f}" if mark == "▼" else mark
+    return f"{mark} {printed.low - ours.mean:.2f}" if mark == "▼" else mark
 
 
 def best_printed(dataset: str) -> Printed | None:

@@ -159,8 +159,14 @@ def _weights(values: Sequence[Any], attribute: str | None) -> NDArray[np.float32
 
 
 def _is_missing(value: object) -> bool:
-    """As pandas and empty cells of tables have it; only NaN differs from itself."""
-    return value is None or value == "" or value != value
+    """As pandas and empty cells of tables have it."""
+    is_nan = isinstance(value, float | np.floating) and bool(np.isnan(value))
+    return value is None or is_nan or (isinstance(value, str) and not value) or type(value).__name__ == "NAType"
+
+
+def _whole(value: object) -> object:
+    """The numbers of classes, which pandas makes floats of where some are missing."""
+    return int(value) if isinstance(value, float | np.floating) and float(value).is_integer() else value
 
 
 def _from_attributes(
@@ -185,7 +191,7 @@ def _from_attributes(
         )
     if label != "y" and not any(label in row for row in attributes):
         raise DataError(f"no node has the attribute {label!r}.", "Name the attribute that holds the labels.")
-    labels = [-1 if _is_missing(value) else value for value in (row.get(label) for row in attributes)]
+    labels = [-1 if _is_missing(value) else _whole(value) for value in (row.get(label) for row in attributes)]
     if any(isinstance(value, str) for value in labels):
         class_names = class_names or tuple(sorted({str(value) for value in labels if value != -1}))
         class_number = {class_name: i for i, class_name in enumerate(class_names)}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nlgnn.nn.kernel import Kernel
@@ -110,7 +111,7 @@ class RandomNormals(RandomModule):
         like: a tensor of the type and on the device that they are wanted in.
         """
         if not self.training:  # not of torch, whose random numbers belong to training
-            return _fixed_normals(self.rows, width, like.dtype, like.device)
+            return torch.tensor(_fixed_normals(self.rows, width), dtype=like.dtype, device=like.device)
         generators = [None] if self.streams is None else [stream.generator for stream in self.streams]
         shape = (self.rows, width)
         drawn = [torch.randn(shape, generator=one, dtype=like.dtype, device=like.device) for one in generators]
@@ -121,8 +122,8 @@ class RandomNormals(RandomModule):
 
 
 @lru_cache(maxsize=8)
-def _fixed_normals(rows: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.from_numpy(np.random.default_rng(0).standard_normal((rows, width))).to(device, dtype)
+def _fixed_normals(rows: int, width: int) -> NDArray[np.float64]:
+    return np.random.default_rng(0).standard_normal((rows, width))
 
 
 class _Hidden:

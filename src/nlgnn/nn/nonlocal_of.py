@@ -93,7 +93,7 @@ _WRAPPED: dict[type[nn.Module], type[NonLocalOf]] = {}
 def __getattr__(name: str) -> Any:
     """What `around` makes of a model of this package, for pickle, which looks for classes by their name."""
     local_class = getattr(sys.modules["nlgnn.nn"], name.removeprefix("NonLocal"), None)
-    if name.startswith("NonLocal") and isinstance(local_class, type):
+    if name.startswith("NonLocal") and isinstance(local_class, type) and issubclass(local_class, nn.Module):
         return NonLocalOf.around(local_class)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

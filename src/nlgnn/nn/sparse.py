@@ -151,6 +151,8 @@ def multiply(operator: Operator, values: Float[Tensor, " m"], dense: Float[Tenso
 
 def spmm(operator: Operator, dense: Tensor) -> Tensor:
     """`operator @ dense`, differentiable in `dense`, and `torch.func.vmap`-able over it."""
+    if dense.shape[-2] != operator.shape[1]:  # of too many rows some would never be read
+        raise RuntimeError(f"{list(operator.shape)} and {list(dense.shape)} cannot be multiplied")
     product: Tensor = _FixedProduct.apply(operator, dense)
     return product
 

@@ -15,7 +15,7 @@ for radii from 8.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -173,16 +173,18 @@ class _Windows:
 @contextmanager
 def _no_short_cuts(device: torch.device) -> Iterator[None]:
     """Whatever a script allows: squared distances of about 1 are differences of numbers up to 1e5 and more."""
-    products = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]
-    allowed = [one.fp32_precision for one in products]
-    for one in products:
-        one.fp32_precision = "ieee"
+    settings = (getattr(torch.backends.cuda, "matmul", None), getattr(torch.backends.mkldnn, "matmul", None))
+    allowed = {one: getattr(one, "fp32_precision", "none") for one in settings}  # torch has them from 2.9 on
+    allowed = {one: precision for one, precision in allowed.items() if precision not in ("none", "ieee")}
+    for one in allowed:
+        one.fp32_precision = "ieee"  # type: ignore[union-attr]
+    has_autocast = torch.amp.is_autocast_available(device.type)
     try:
-        with torch.autocast(device.type, enabled=False):
+        with torch.autocast(device.type, enabled=False) if has_autocast else nullcontext():
             yield
     finally:
-        for one, before in zip(products, allowed, strict=True):
-            one.fp32_precision = before
+        for one, precision in allowed.items():
+            one.fp32_precision = precision  # type: ignore[union-attr]
 
 
 def _factors(e: Float[Tensor, "r n m"]) -> tuple[Float[Tensor, "r n k"], Float[Tensor, "r n k"]]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from nlgnn.errors import DataError, NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
-from nlgnn.training.execution import choose_device, model_like
+from nlgnn.nn.inputs import prepare
+from nlgnn.training.execution import choose_device, limited_threads, model_like
 from nlgnn.training.metrics import check_metric
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replicas import evaluate
@@ -25,18 +27,21 @@ def check_graph(graph: Graph) -> None:
         )
 
 
-def example_of(factory: Callable[[], nn.Module]) -> nn.Module:
+def example_of(factory: Callable[[], nn.Module], runs: int = 1) -> nn.Module:
     """A model for its shapes. Raises where what makes models, or a module from elsewhere, would fail in training."""
     try:
-        model = model_like(factory)
+        inspect.signature(factory).bind()
     except TypeError as error:
         raise OptionError(
             f"what makes a model cannot be called without arguments: {error}.", "Give a function: lambda: MyModel(...)."
-        ) from error
+        ) from None
+    except ValueError:  # of something written in C: it is called as it is
+        pass
+    model = model_like(factory)
     if not isinstance(model, nn.Module):
         raise OptionError(f"a {type(model).__name__} is no module.", "Give what makes a torch.nn.Module.")
     name = type(model).__name__
-    if {*map(id, model.parameters())} & {*map(id, model_like(factory).parameters())}:
+    if runs > 1 and _trained(model) & _trained(model_like(factory)):
         raise OptionError(
             f"two models {name} share weights: what is learned on one split, also from nodes that another one tests, "
             "would reach the next.",
@@ -54,26 +59,34 @@ def example_of(factory: Callable[[], nn.Module]) -> nn.Module:
     return model
 
 
-def comes_from_configure(factory: Callable[[], nn.Module]) -> bool:
-    """Whether a model is built of this package, from widths that it has of the graph: it needs no trial."""
-    return isinstance(factory, partial) and factory.func.__module__.startswith("nlgnn.") and not factory.args
+def _trained(model: nn.Module) -> set[int]:
+    return {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
 
 
-def check_output(model: nn.Module, inputs: tuple[Any, ...], graph: Graph) -> None:
-    """Call a model once, as evaluation does, and see whether it gives logits of every node."""
-    name = type(model).__name__
-    try:
-        logits = evaluate(model, inputs)
-    except NlgnnError:
-        raise
-    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
-        given = ", ".join(str(list(part.shape)) if hasattr(part, "shape") else repr(part) for part in inputs)
-        raise OptionError(
-            f"{name} cannot be called with what it is given, tensors of shape {given}: {error}.",
-            f"Its forward takes x of {graph.num_features} features and edge_index, or what its own prepare(graph) "
-            "returns.",
-        ) from error
+def check_output(factory: Callable[[], nn.Module], model: nn.Module, graph: Graph, recipe: Recipe) -> None:
+    """Call a model once, as evaluation does, and see whether it gives logits of every node.
+
+    Not one of this package with the widths of the graph, nor where memory is limited and yet to be estimated.
+    """
     wanted = (graph.num_nodes, graph.num_classes)
+    known = factory.keywords if isinstance(factory, partial) and factory.func.__module__.startswith("nlgnn.") else {}
+    widths = known.get("in_channels"), known.get("out_channels")
+    if widths == (graph.num_features, graph.num_classes) or recipe.memory is not None:
+        return
+    name, device = type(model).__name__, choose_device(recipe.device)
+    with limited_threads(recipe.threads, graph):
+        inputs = prepare(model, graph.scale_features(recipe.features), device)
+        try:
+            logits = evaluate(model.to(device), inputs)
+        except (NlgnnError, torch.OutOfMemoryError):
+            raise
+        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
+            given = ", ".join(str(list(part.shape)) if hasattr(part, "shape") else repr(part) for part in inputs)
+            raise OptionError(
+                f"{name} cannot be called with what it is given, tensors of shape {given}: {error}.",
+                f"Its forward takes x of {graph.num_features} features and edge_index, or what its own prepare(graph) "
+                "returns.",
+            ) from error
     if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
         shape = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise OptionError(

@@ -29,15 +29,13 @@ def choose_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        if device.type not in ("cpu", "cuda"):
-            raise OptionError(f"device {name!r} is neither a CPU nor a CUDA GPU.", "Use --device cpu, cuda or auto.")
         torch.empty(1, device=device)
-    except OptionError:
-        raise
     except Exception as error:  # torch raises many kinds of errors here, all of which mean the same
         raise OptionError(
             f"device {name!r} cannot be used: {str(error).splitlines()[0]}", "Use --device cpu or auto."
         ) from None
+    if device.type not in ("cpu", "cuda"):
+        raise OptionError(f"device {name!r} is neither a CPU nor a CUDA GPU.", "Use --device cpu, cuda or auto.")
     return device
 
 

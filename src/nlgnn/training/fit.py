@@ -20,7 +20,7 @@ from nlgnn.errors import NlgnnError, NlgnnWarning, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.nn.inputs import ignores_weights, prepare
-from nlgnn.training.checks import check, check_graph, check_output, comes_from_configure, example_of
+from nlgnn.training.checks import check, check_graph, check_output, example_of
 from nlgnn.training.execution import (
     Interrupt,
     allocation,
@@ -74,25 +74,30 @@ def fit(
     Returns:
         A run a split. A run whose loss became infinite or undefined is marked as failed; the others go on.
     """
-    if recipe is not None and not isinstance(recipe, Recipe):
-        raise OptionError(f"recipe is a {type(recipe).__name__}.", "Give a Recipe: Recipe(epochs=100, lr=0.01).")
-    if isinstance(factory, str):
-        check_graph(graph)
-        given = {} if recipe is None else {name: getattr(recipe, name) for name in recipe.model_fields_set}
-        factory, recipe = configure(factory, graph, **given)
-    if isinstance(factory, nn.Module):
-        raise OptionError("fit needs what makes a model, not a model.", "Give a function: lambda: MyModel(...).")
-    runs = _fit([(factory, recipe or Recipe())], graph, splits, folder, progress, watch)[0]
+    runs = _fit([setting_of(factory, graph, recipe)], graph, splits, folder, progress, watch)[0]
     if all(run.failure for run in runs):
         how = "Try a lower learning rate, or look at the features."
         raise EveryRunFailedError(f"every run failed; {runs[0].failure}.", how)
     return runs
 
 
+def setting_of(model: str | Callable[[], nn.Module], graph: Graph, recipe: Recipe | None) -> Setting:
+    """What makes a model, and how to train it. Of a named system, what the recipe does not say stays as it has it."""
+    check_graph(graph)
+    if recipe is not None and not isinstance(recipe, Recipe):
+        raise OptionError(f"recipe is a {type(recipe).__name__}.", "Give a Recipe: Recipe(epochs=100, lr=0.01).")
+    if isinstance(model, nn.Module):
+        raise OptionError("training needs what makes a model, not a model.", "Give a function: lambda: MyModel(...).")
+    if isinstance(model, str):
+        given = {} if recipe is None else {name: getattr(recipe, name) for name in recipe.model_fields_set}
+        return configure(model, graph, **given)
+    return model, recipe or Recipe()
+
+
 def fit_settings(
     settings: Sequence[Setting],
     graph: Graph,
-    splits: str | Sequence[Split] | None = None,
+    splits: str | Split | Sequence[Split] | None = None,
     *,
     progress: bool = True,
     watch: Watch | None = None,
@@ -131,7 +136,7 @@ def _fit(
     examples = []
     for factory, recipe in settings:
         check(graph, splits, recipe)
-        examples.append(example_of(factory))
+        examples.append(example_of(factory, runs=len(splits)))
         check_pretraining(examples[-1], recipe)
         check_trial(factory, examples[-1], recipe)
         if folder:
@@ -156,7 +161,10 @@ def _fit(
         Interrupt() as interrupt,
         TrainingProgress(len(jobs), epochs, enabled=progress) as bar,
     ):
-        for shape in by_shape(jobs):
+        shapes = by_shape(jobs)
+        for shape in shapes:
+            check_output(shape[0].factory, shape[0].example, graph, shape[0].recipe)
+        for shape in shapes:
             _Training(graph, folder, bar, interrupt, watch).train(shape)
         if folder:
             folder.remove_checkpoints()
@@ -193,8 +201,6 @@ class _Training:
             if not waiting:
                 return
             self.inputs = prepare(model, self.graph.scale_features(recipe.features), device)
-            if not comes_from_configure(jobs[0].factory):
-                check_output(model.to(device), self.inputs, self.graph)
             plan = memory_plan(jobs[0], self.graph) if device.type == "cpu" else MemoryPlan()
             self.recompute = plan.recompute
             # Of all jobs, also of finished ones: whether a model is alone decides about the last digit of its figures.

@@ -68,7 +68,7 @@ def read_space(model: str, options: Values) -> Space:
     """What a system is searched over, with `options` in place of its own: a list, or a text with commas, is searched
     over; one value is fixed."""
     system = get_system(model)
-    given = {name: _values(model, name, value) for name, value in options.items()}
+    given = {name: values_of(model, name, value) for name, value in options.items()}
     for name, values in given.items():
         if len(values) > 1 and name in NOT_SEARCHED:
             raise OptionError(f"{name} cannot be searched over: it has {len(values)} values.", "Give one value.")
@@ -77,7 +77,7 @@ def read_space(model: str, options: Values) -> Space:
             f"settings that vote and settings that do not cannot be compared: {VOTES_HAVE_TRIES}.",
             "Search over them apart, or give readout='conv'.",
         )
-    usual = {name: _values(model, name, values) for name, values in system.search_space.items()}
+    usual = {name: values_of(model, name, values) for name, values in system.search_space.items()}
     idle = idle_options(given)  # such as the kernel size of nodes that vote
     usual = {name: values for name, values in usual.items() if name not in idle}
     together = {**usual, **dict(sorted(given.items()))}  # in whatever order they were given: keys and samples follow it
@@ -87,7 +87,7 @@ def read_space(model: str, options: Values) -> Space:
     )
 
 
-def _values(model: str, name: str, given: Any) -> tuple[Any, ...]:
+def values_of(model: str, name: str, given: Any) -> tuple[Any, ...]:
     """Each checked by the option's own type, none twice."""
     if isinstance(given, str):
         given = [text.strip() for text in given.split(",") if text.strip()]
