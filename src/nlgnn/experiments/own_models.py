@@ -44,9 +44,9 @@ class Comparison:
         failed = sum(run.failure is not None for of_model in self.runs.values() for run in of_model)
         caption = (
             f"Graph {self.graph}. Mean ± sample standard deviation over {len(runs)} run{'s' * (len(runs) != 1)}, one "
-            f"a split, protocol {runs[0].protocol}, figures of {selection_words(recipe.selection, metric)}. Differences "
-            "of test figures are paired over splits and seeds, with 95 % t-intervals, rather too narrow where splits "
-            "overlap."
+            f"a split, protocol {runs[0].protocol}, figures of {selection_words(recipe.selection, metric)}. "
+            "Differences of test figures are paired over splits and seeds, with 95 % t-intervals, rather too narrow "
+            "where splits overlap."
         ) + f" Runs that failed: {failed}." * bool(failed)
         return [Section(f"{first} beside others", rows, caption)]
 
