@@ -67,25 +67,20 @@ def test_neighbours_are_those_that_are_summed(nodes, radius):
         assert v not in counted
 
 
-def test_distances_are_computed_in_full_whatever_a_script_allows(monkeypatch):
+def test_distances_are_computed_in_full_whatever_a_script_allows():
     """Far from zero, where products of few digits lose them."""
     e, messages, keys = (part.detach().float() for part in sample(60, 2, 7))
     e = (e + 300).requires_grad_()
     wanted = window_sums(e, messages, keys, 4)
     (slope,) = torch.autograd.grad(wanted.sum(), e)
-    seen = []
-    weights = windows._weights
-    with torch.autocast("cpu"), monkeypatch.context() as patch:
-        watch = lambda *given: seen.append(torch.backends.cuda.matmul.fp32_precision) or weights(*given)  # noqa: E731
-        patch.setattr(windows, "_weights", watch)
-        torch.set_float32_matmul_precision("high")
-        try:
+    torch.testing.assert_close(wanted, window_sums(e - 300, messages, keys, 4), rtol=1e-3, atol=1e-3)
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with torch.autocast("cpu"):
             sums = window_sums(e, messages, keys, 4)
             (own,) = torch.autograd.grad(sums.sum(), e)
-            assert torch.get_float32_matmul_precision() == "high"  # as it was
-        finally:
-            torch.set_float32_matmul_precision("highest")
-    assert set(seen) == {"ieee"}
+    finally:
+        torch.set_float32_matmul_precision("highest")
     assert torch.equal(sums, wanted)
     assert torch.equal(own, slope)
 

@@ -5,17 +5,15 @@ With :math:`N(v)` = the nodes within `radius` positions of v in any order, v lef
 .. math::
     s_v = \sum_{u \in N(v)} \exp(-\|e_v - e_u\|^2)\, m_u.
 
-Gradients go to e, through the distances alone: nothing differentiates a sort. In each order the nodes are cut into
-blocks; a block and the rows around it make one small matrix of distances, by one product. A node that was near in an
-earlier order already is left out, so that nobody counts twice. Distances are computed again for the gradients, some
-blocks at a time: of a pair of neighbours in a block one byte is kept, which says whether it counts, 4 h `radius` a node
-for radii from 8.
+Gradients go to e, through the distances alone: nothing differentiates a sort. In each order nodes stand in line; what
+belongs to them is kept one row a dimension, so that all nodes and those at some distance behind them are two slices of
+a row. Every pair is looked at once, since what v is to u, u is to v; and a pair that was near in an earlier order has
+the weight 0 in later ones, so that nobody counts twice. The weights, h `radius` a node, are kept for the gradients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -27,8 +25,7 @@ from torch.nn import functional as F
 from nlgnn.nn.kernel import Kernel, in_front
 from nlgnn.nn.sequence import stable_order
 
-SMALLEST_BLOCK = 16
-PAIRS_AT_ONCE = 2**18  # their matrices stay in the cache
+PAIRS_AT_ONCE = 2**18  # they stay in the cache
 PAIRS_ON_A_GPU = 2**24
 
 
@@ -68,24 +65,32 @@ def window_neighbours(keys: Float[Tensor, "h n"], nodes: Int[Tensor, " k"], radi
 class _WindowSums(Kernel):
     """`e` is `[r, n, m]`, `messages` `[r, n, s]`, `keys` `[r, h, n]`: replicas are in front.
 
-    Beside the sums it gives what the gradients need, the orders and which pairs count; not so under `vmap`, inside of
+    Beside the sums it gives what the gradients need, the orders and the weights in each; not so under `vmap`, inside of
     which there are no gradients to be taken.
     """
 
     @staticmethod
     def forward(e: Tensor, messages: Tensor, keys: Tensor, radius: int) -> tuple[Tensor, Tensor, Tensor]:
-        windows = _Windows(stable_order(keys), radius)
-        counted, sums = windows.counted(), torch.zeros_like(messages)
-        left, right = _factors(e)
-        own_rows, near_rows = _rows(left), _rows(right, messages)
-        with _no_short_cuts(e.device):
-            for order in range(keys.shape[1]):
-                parts = []
-                for some, own, near in windows.blocks(order, own_rows, near_rows):
-                    weights = _weights(own, near, counted[order, some])
-                    parts.append(weights @ near[..., left.shape[2] :])
-                sums += windows.back(order, parts)
-        return sums, windows.orders, counted
+        line = _Line(stable_order(keys), radius)
+        values, width = _by_dimension(e, messages), e.shape[2]
+        sums = torch.zeros_like(values[width:])
+        weights = e.new_zeros(keys.shape[1], radius, line.pairs)
+        for order in range(keys.shape[1]):
+            positions, said = line.sort(order, values).tensor_split([width])
+            earlier = line.sort(order, line.earlier_places(order))
+            heard = torch.zeros_like(said)
+            for some in line.chunks():
+                near = weights[order][:, some]
+                apart = torch.empty_like(near)
+                for own, behind in line.side_by_side(positions, some):
+                    torch.sub(behind, own, out=apart)
+                    near.addcmul_(apart, apart, value=-1)
+                near.exp_()
+                for own, behind in line.side_by_side(earlier, some):  # who was near before is not counted again
+                    near *= (behind - own).abs_() > radius
+                line.exchange(near, said, heard, some)
+            sums += line.unsort(order, heard)
+        return _by_node(sums), line.orders, weights
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -96,22 +101,23 @@ class _WindowSums(Kernel):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        e, messages, orders, counted = ctx.saved_tensors
-        windows = _Windows(orders, ctx.radius)
-        left, right = _factors(e)
-        width = left.shape[2]
-        # The window is symmetric: v hears u where u hears v. With both, every row's gradient is whole.
-        own_rows, near_rows = _rows(left, gradient, messages), _rows(right, messages, gradient)
-        pulls = torch.zeros_like(right)
-        with _no_short_cuts(e.device):
-            for order in range(orders.shape[1]):
-                parts = []
-                for some, own, near in windows.blocks(order, own_rows, near_rows):
-                    slopes = _weights(own[..., :width], near, counted[order, some])
-                    slopes *= own[..., width:] @ near[..., width:].mT
-                    parts.append(slopes @ near[..., :width])
-                pulls += windows.back(order, parts)
-        toward, slopes_in_all = pulls[..., : e.shape[2]], pulls[..., e.shape[2] : e.shape[2] + 1]
+        e, messages, orders, weights = ctx.saved_tensors
+        line = _Line(orders, ctx.radius)
+        values, said = _by_dimension(messages, gradient, e, torch.ones_like(e[..., :1])), messages.shape[2]
+        pulls = torch.zeros_like(values[2 * said :])
+        for order in range(orders.shape[1]):
+            sayings, gradients, positions = line.sort(order, values).tensor_split([said, 2 * said])
+            pulled = torch.zeros_like(positions)
+            for some in line.chunks():
+                near = weights[order][:, some]
+                slopes = torch.zeros_like(near)
+                both = zip(line.side_by_side(sayings, some), line.side_by_side(gradients, some), strict=True)
+                for (saying, saying_behind), (slope, slope_behind) in both:  # either hears the other
+                    slopes.addcmul_(slope, saying_behind).addcmul_(saying, slope_behind)
+                line.exchange(slopes.mul_(near), positions, pulled, some)
+            pulls += line.unsort(order, pulled)
+        pulls = _by_node(pulls)
+        toward, slopes_in_all = pulls[..., :-1], pulls[..., -1:]
         return 2 * (toward - slopes_in_all * e), None, None, None
 
     @staticmethod
@@ -122,90 +128,59 @@ class _WindowSums(Kernel):
         return (sums.unflatten(0, (info.batch_size, -1)),), (0,)
 
 
-class _Windows:
-    """Where nodes stand in orders `[r, h, n]`, which are cut into blocks."""
+class _Line:
+    """Nodes in line, in one of several orders `[r, h, n]`; after those of each replica come `radius` places of nobody.
+
+    `pairs` counts the places that have `radius` others behind them.
+    """
 
     def __init__(self, orders: Int[Tensor, "r h n"], radius: int) -> None:
         self.orders, self.radius = orders, radius
         self.replicas, _, self.nodes = orders.shape
-        self.size = max(SMALLEST_BLOCK, 2 * radius)  # rows a block
-        self.filling = -self.nodes % self.size
         self.places = _places(orders)
-        # Rows of all replicas stand below each other.
-        self.first = torch.arange(0, self.replicas * self.nodes, self.nodes, device=orders.device).unsqueeze(1)
+        self.pairs = self.replicas * (self.nodes + radius) - radius
 
-    def blocks(self, order: int, own: Tensor, near: Tensor) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Of one order some blocks at a time: which they are, their `own` rows `[b, size, ·]`, and of `near` those
-        rows with the ones before and after, `[b, size + 2 radius, ·]`."""
-        order_of_rows = self.orders[:, order] + self.first
-        margin, nobody = self.radius, self.replicas * self.nodes
-        inner = F.pad(order_of_rows, (0, self.filling), value=nobody).view(-1, self.size)
-        outer = F.pad(order_of_rows, (margin, margin + self.filling), value=nobody)
-        outer = outer.unfold(1, self.size + 2 * margin, self.size).flatten(0, 1)
-        pairs = PAIRS_AT_ONCE if own.device.type == "cpu" else PAIRS_ON_A_GPU
-        at_once = max(1, pairs // (self.size * outer.shape[1]))
-        for first in range(0, len(inner), at_once):
-            some = slice(first, first + at_once)
-            yield some, _taken(own, inner[some]), _taken(near, outer[some])
+    def sort(self, order: int, values: Shaped[Tensor, "f r n"]) -> Shaped[Tensor, "f l"]:
+        """From nodes to places."""
+        numbers = self.orders[:, order].expand_as(values)
+        return F.pad(values.gather(2, numbers), (0, self.radius)).flatten(1)
 
-    def counted(self) -> Bool[Tensor, "h b i j"]:
-        """Which pairs count in each order: those in reach that are not in an earlier order."""
-        span = torch.arange(self.size + 2 * self.radius, device=self.orders.device)
-        apart = (span - self.radius - span[: self.size].unsqueeze(1)).abs()
-        in_window = (apart <= self.radius) & (apart != 0)
+    def unsort(self, order: int, values: Float[Tensor, "f l"]) -> Float[Tensor, "f r n"]:
+        """From places to nodes."""
+        values = values.unflatten(1, (self.replicas, -1))
+        return values.gather(2, self.places[:, order].expand(len(values), -1, -1))
+
+    def chunks(self) -> Iterator[slice]:
+        """Some places at a time."""
+        pairs = PAIRS_AT_ONCE if self.orders.device.type == "cpu" else PAIRS_ON_A_GPU
+        at_once = max(1, pairs // self.radius)
+        for first in range(0, self.pairs, at_once):
+            yield slice(first, min(first + at_once, self.pairs))
+
+    def side_by_side(self, values: Shaped[Tensor, "f l"], some: slice) -> Iterator[tuple[Tensor, Tensor]]:
+        """Of every row what is at some places `[k]`, and 1, 2, ... places behind each of them `[radius, k]`."""
+        behind = values[:, some.start + 1 : some.stop + self.radius].unfold(1, some.stop - some.start, 1)
+        return zip(values[:, some], behind, strict=True)
+
+    def earlier_places(self, order: int) -> Int[Tensor, "h r n"]:
+        """Where nodes stand in the orders before this one."""
         short = self.nodes < torch.iinfo(torch.int16).max  # half the time
-        rows = _rows(self.places.mT.to(torch.int16 if short else torch.int32))
-        blocks = self.replicas * (self.nodes + self.filling) // self.size
-        counted = in_window.repeat(self.orders.shape[1], blocks, 1, 1)
-        for order in range(1, len(counted)):
-            for some, own, near in self.blocks(order, rows, rows):
-                for earlier in range(order):
-                    between = own[..., earlier].unsqueeze(2) - near[..., earlier].unsqueeze(1)
-                    counted[order, some] &= between.abs_() > self.radius
-        return counted
+        return self.places[:, :order].transpose(0, 1).to(torch.int16 if short else torch.int32)
 
-    def back(self, order: int, parts: list[Tensor]) -> Float[Tensor, "r n f"]:
-        """From blocks to rows in the nodes' own order."""
-        places = self.places[:, order] + self.first // self.nodes * (self.nodes + self.filling)
-        return _taken(torch.cat(parts).flatten(0, 1), places)
+    def exchange(self, weights: Tensor, said: Tensor, heard: Tensor, some: slice) -> None:
+        """Adds what those at some places hear from those behind them, and these from them."""
+        for distance, weight in enumerate(weights, 1):
+            behind = slice(some.start + distance, some.stop + distance)
+            heard[:, some].addcmul_(weight, said[:, behind])
+            heard[:, behind].addcmul_(weight, said[:, some])
 
 
-@contextmanager
-def _no_short_cuts(device: torch.device) -> Iterator[None]:
-    """Whatever a script allows: squared distances of about 1 are differences of numbers up to 1e5 and more."""
-    settings = (getattr(torch.backends.cuda, "matmul", None), getattr(torch.backends.mkldnn, "matmul", None))
-    allowed = {one: getattr(one, "fp32_precision", "none") for one in settings}  # torch has them from 2.9 on
-    allowed = {one: precision for one, precision in allowed.items() if precision not in ("none", "ieee")}
-    for one in allowed:
-        one.fp32_precision = "ieee"  # type: ignore[union-attr]
-    has_autocast = torch.amp.is_autocast_available(device.type)
-    try:
-        with torch.autocast(device.type, enabled=False) if has_autocast else nullcontext():
-            yield
-    finally:
-        for one, precision in allowed.items():
-            one.fp32_precision = precision  # type: ignore[union-attr]
+def _by_dimension(*parts: Float[Tensor, "r n _"]) -> Float[Tensor, "f r n"]:
+    return torch.cat(parts, 2).permute(2, 0, 1).contiguous()
 
 
-def _factors(e: Float[Tensor, "r n m"]) -> tuple[Float[Tensor, "r n k"], Float[Tensor, "r n k"]]:
-    """Whose products are minus the squared distances."""
-    lengths, ones = e.square().sum(2, keepdim=True), e.new_ones(*e.shape[:2], 1)
-    return torch.cat([2 * e, -lengths, -ones], 2), torch.cat([e, ones, lengths], 2)
-
-
-def _weights(left: Tensor, right: Tensor, counted: Bool[Tensor, "b i j"]) -> Float[Tensor, "b i j"]:
-    """Rounding may make a squared distance a little less than zero."""
-    return (left @ right[..., : left.shape[2]].mT).clamp_(max=0).exp_().mul_(counted)
-
-
-def _rows(*parts: Tensor) -> Tensor:
-    """Parts `[r, n, ·]` side by side, all replicas below each other; last a row of zeros, which says nothing."""
-    return F.pad(torch.cat(parts, 2).flatten(0, 1), (0, 0, 0, 1))
-
-
-def _taken(rows: Shaped[Tensor, "k f"], numbers: Int[Tensor, "b i"]) -> Shaped[Tensor, "b i f"]:
-    taken: Tensor = rows.index_select(0, numbers.flatten()).unflatten(0, numbers.shape)
-    return taken
+def _by_node(values: Float[Tensor, "f r n"]) -> Float[Tensor, "r n f"]:
+    return values.permute(1, 2, 0).contiguous()
 
 
 def _places(orders: Int[Tensor, "*replicas n"]) -> Int[Tensor, "*replicas n"]:

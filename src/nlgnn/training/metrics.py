@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from jaxtyping import Float, Int
-from sklearn.metrics import f1_score, roc_auc_score
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from sklearn.metrics import f1_score
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -21,8 +24,7 @@ def measure(metric: str, logits: Float[Tensor, "n c"], y: Int[Tensor, " n"]) -> 
         return 100 * float(f1_score(truth, logits.argmax(1).cpu().numpy(), average="macro", zero_division=0))
     if metric == "roc-auc":
         check_metric(metric, logits.shape[1])
-        margin = (logits[:, 1] - logits[:, 0]).double().cpu().numpy()
-        return 100 * float(roc_auc_score(truth, margin)) if 0 < truth.mean() < 1 else 50.0
+        return float(_roc_auc((logits[:, 1] - logits[:, 0]).double().cpu().numpy(), truth))
     raise OptionError(f"metric={metric!r} is unknown.", "Choose accuracy, macro-f1 or roc-auc.")
 
 
@@ -36,9 +38,25 @@ def validate(
     losses = F.log_softmax(chosen, dim=1).gather(1, truth.unsqueeze(1)).squeeze(1).mean(1).neg().tolist()
     if metric == "accuracy":
         return losses, (100 * (chosen.max(1).indices == truth).double().mean(1)).tolist()
+    if metric == "roc-auc":
+        check_metric(metric, chosen.shape[1])
+        margins = (chosen[:, 1] - chosen[:, 0]).double().cpu().numpy()
+        return losses, _roc_auc(margins, truth.cpu().numpy()).tolist()
     # Of logits that are no numbers there is nothing to measure.
     each = zip(chosen, truth, losses, strict=True)
     return losses, [measure(metric, one.t(), y) if math.isfinite(loss) else math.nan for one, y, loss in each]
+
+
+def _roc_auc(margins: NDArray[np.float64], truth: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The share of pairs of both classes in which the node of class 1 has the larger margin; equal ones count half.
+
+    By ranks, for all models at once: scikit-learn takes one at a time, and longer to check it than to measure it.
+    """
+    positive, negative = truth.sum(-1), (1 - truth).sum(-1)
+    smaller = (rankdata(margins, axis=-1) * truth).sum(-1) - positive * (positive + 1) / 2
+    pairs = positive * negative
+    auc: NDArray[np.float64] = np.where(pairs == 0, 50.0, 100 * smaller / np.maximum(pairs, 1))
+    return auc
 
 
 def measure_all(logits: Float[Tensor, "n c"], y: Int[Tensor, " n"]) -> dict[str, float]:
