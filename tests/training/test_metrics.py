@@ -91,3 +91,13 @@ def test_of_several_models_at_once(seed: int, models: int, metric: str, turned: 
     each = list(zip(logits, nodes, strict=True))
     assert losses == pytest.approx([F.cross_entropy(one[own], y[own]).item() for one, own in each], abs=1e-12)
     assert figures == pytest.approx([measure(metric, one[own], y[own]) for one, own in each], abs=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["macro-f1", "roc-auc"])
+@pytest.mark.parametrize("truth", [Y, torch.ones_like(Y)])
+def test_of_what_is_no_number_nothing_is_measured(metric: str, truth: Tensor) -> None:
+    """And the model beside it has its own figure."""
+    logits = torch.stack([torch.full_like(LOGITS, torch.nan), LOGITS])
+    losses, figures = validate(metric, logits, truth, torch.arange(4).expand(2, -1))
+    assert [np.isnan(losses[0]), np.isnan(figures[0])] == [True, True]
+    assert figures[1] == measure(metric, LOGITS, truth)

@@ -37,7 +37,7 @@ from nlgnn.nn.windows import Neighbours, window_neighbours, window_sums
 
 NODES_FOR_THE_SCALE, ROWS_AT_ONCE = 4096, 2**16
 HALVINGS, MOST_ORDERS = 30, 64
-FARTHEST = 1e5  # squared, from the middle, at the start: farther out, rounding drowns distances that matter, about 1
+FARTHEST = 1e8  # squared, from the middle, at the start: farther out, places of single precision are 0.001 apart
 TEACHING = 0.1  # how much votes count where they teach the metric
 
 

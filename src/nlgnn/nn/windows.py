@@ -65,8 +65,8 @@ def window_neighbours(keys: Float[Tensor, "h n"], nodes: Int[Tensor, " k"], radi
 class _WindowSums(Kernel):
     """`e` is `[r, n, m]`, `messages` `[r, n, s]`, `keys` `[r, h, n]`: replicas are in front.
 
-    Beside the sums it gives what the gradients need, the orders and the weights in each; not so under `vmap`, inside of
-    which there are no gradients to be taken.
+    Beside the sums it gives what the gradients need, the orders and the weights in each; not so under `vmap`: gradients
+    may be taken of what is vectorised, not inside of it.
     """
 
     @staticmethod
@@ -74,7 +74,7 @@ class _WindowSums(Kernel):
         line = _Line(stable_order(keys), radius)
         values, width = _by_dimension(e, messages), e.shape[2]
         sums = torch.zeros_like(values[width:])
-        weights = e.new_zeros(keys.shape[1], radius, line.pairs)
+        weights = e.new_zeros(keys.shape[1], radius, line.fronts)
         for order in range(keys.shape[1]):
             positions, said = line.sort(order, values).tensor_split([width])
             earlier = line.sort(order, line.earlier_places(order))
@@ -103,10 +103,10 @@ class _WindowSums(Kernel):
     def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         e, messages, orders, weights = ctx.saved_tensors
         line = _Line(orders, ctx.radius)
-        values, said = _by_dimension(messages, gradient, e, torch.ones_like(e[..., :1])), messages.shape[2]
-        pulls = torch.zeros_like(values[2 * said :])
+        values, width = _by_dimension(messages, gradient, e), messages.shape[2]
+        pulls = torch.zeros_like(values[2 * width :])
         for order in range(orders.shape[1]):
-            sayings, gradients, positions = line.sort(order, values).tensor_split([said, 2 * said])
+            sayings, gradients, positions = line.sort(order, values).tensor_split([width, 2 * width])
             pulled = torch.zeros_like(positions)
             for some in line.chunks():
                 near = weights[order][:, some]
@@ -114,11 +114,9 @@ class _WindowSums(Kernel):
                 both = zip(line.side_by_side(sayings, some), line.side_by_side(gradients, some), strict=True)
                 for (saying, saying_behind), (slope, slope_behind) in both:  # either hears the other
                     slopes.addcmul_(slope, saying_behind).addcmul_(saying, slope_behind)
-                line.exchange(slopes.mul_(near), positions, pulled, some)
+                line.attract(slopes.mul_(near), positions, pulled, some)
             pulls += line.unsort(order, pulled)
-        pulls = _by_node(pulls)
-        toward, slopes_in_all = pulls[..., :-1], pulls[..., -1:]
-        return 2 * (toward - slopes_in_all * e), None, None, None
+        return 2 * _by_node(pulls), None, None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[tuple[Tensor], tuple[int]]:
@@ -131,14 +129,14 @@ class _WindowSums(Kernel):
 class _Line:
     """Nodes in line, in one of several orders `[r, h, n]`; after those of each replica come `radius` places of nobody.
 
-    `pairs` counts the places that have `radius` others behind them.
+    `fronts` counts the places that have `radius` others behind them.
     """
 
     def __init__(self, orders: Int[Tensor, "r h n"], radius: int) -> None:
         self.orders, self.radius = orders, radius
         self.replicas, _, self.nodes = orders.shape
         self.places = _places(orders)
-        self.pairs = self.replicas * (self.nodes + radius) - radius
+        self.fronts = self.replicas * (self.nodes + radius) - radius
 
     def sort(self, order: int, values: Shaped[Tensor, "f r n"]) -> Shaped[Tensor, "f l"]:
         """From nodes to places."""
@@ -154,8 +152,8 @@ class _Line:
         """Some places at a time."""
         pairs = PAIRS_AT_ONCE if self.orders.device.type == "cpu" else PAIRS_ON_A_GPU
         at_once = max(1, pairs // self.radius)
-        for first in range(0, self.pairs, at_once):
-            yield slice(first, min(first + at_once, self.pairs))
+        for first in range(0, self.fronts, at_once):
+            yield slice(first, min(first + at_once, self.fronts))
 
     def side_by_side(self, values: Shaped[Tensor, "f l"], some: slice) -> Iterator[tuple[Tensor, Tensor]]:
         """Of every row what is at some places `[k]`, and 1, 2, ... places behind each of them `[radius, k]`."""
@@ -173,6 +171,14 @@ class _Line:
             behind = slice(some.start + distance, some.stop + distance)
             heard[:, some].addcmul_(weight, said[:, behind])
             heard[:, behind].addcmul_(weight, said[:, some])
+
+    def attract(self, slopes: Tensor, positions: Tensor, pulled: Tensor, some: slice) -> None:
+        """Adds how far those at some places are pulled to those behind them, and these to them."""
+        for distance, slope in enumerate(slopes, 1):
+            behind = slice(some.start + distance, some.stop + distance)
+            pull = (positions[:, behind] - positions[:, some]).mul_(slope)
+            pulled[:, some] += pull
+            pulled[:, behind] -= pull
 
 
 def _by_dimension(*parts: Float[Tensor, "r n _"]) -> Float[Tensor, "f r n"]:

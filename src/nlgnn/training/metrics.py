@@ -31,7 +31,10 @@ def measure(metric: str, logits: Float[Tensor, "n c"], y: Int[Tensor, " n"]) -> 
 def validate(
     metric: str, logits: Float[Tensor, "r n c"], y: Int[Tensor, " n"], nodes: Int[Tensor, "r k"]
 ) -> tuple[list[float], list[float]]:
-    """Cross entropy and one metric for each of several models, over nodes of its own."""
+    """Cross entropy and one metric for each of several models, over nodes of its own.
+
+    Of logits that are no numbers there is nothing to measure: macro-F1 and ROC-AUC are none either.
+    """
     shape = (len(logits), logits.shape[2], nodes.shape[1])
     chosen = logits.mT.gather(2, nodes.unsqueeze(1).expand(shape))  # [r, c, k], classes before nodes: see nn/dense.py
     truth = y[nodes]
@@ -41,8 +44,7 @@ def validate(
     if metric == "roc-auc":
         check_metric(metric, chosen.shape[1])
         margins = (chosen[:, 1] - chosen[:, 0]).double().cpu().numpy()
-        return losses, _roc_auc(margins, truth.cpu().numpy()).tolist()
-    # Of logits that are no numbers there is nothing to measure.
+        return losses, np.where(np.isfinite(losses), _roc_auc(margins, truth.cpu().numpy()), np.nan).tolist()
     each = zip(chosen, truth, losses, strict=True)
     return losses, [measure(metric, one.t(), y) if math.isfinite(loss) else math.nan for one, y, loss in each]
 
