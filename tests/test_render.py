@@ -50,6 +50,9 @@ def test_as_few_tables_as_fit_of_about_equal_width() -> None:
     ]
     (header,) = [line for line in printed(Section("", rows, ""), 90) if line.startswith("dataset")]
     assert header.split()[-1] == "f"
+    widest = len("dataset") + 6 * len("  80.3 ± 5.7")
+    for width, tables in ((widest, 1), (widest - 1, 2)):
+        assert sum(line.startswith("dataset") for line in printed(Section("", rows, ""), width)) == tables
 
 
 def test_long_text_and_lists_are_wrapped_where_words_end() -> None:

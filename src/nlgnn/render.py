@@ -89,7 +89,7 @@ def _columns_that_fit(least_widths: Mapping[str, int], repeated: int, width: int
     def packed(room: int) -> list[list[str]]:
         groups = [list(first)]
         for name in others:
-            if len(groups[-1]) > repeated and sum(least_widths[one] + 2 for one in (*groups[-1], name)) > room:
+            if len(groups[-1]) > repeated and sum(least_widths[one] + 2 for one in (*groups[-1], name)) - 2 > room:
                 groups.append(list(first))
             groups[-1].append(name)
         return groups

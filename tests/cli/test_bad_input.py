@@ -204,6 +204,13 @@ def test_resuming_what_it_is_not(command: Command, trained: Path, arguments: str
     assert everything() == before
 
 
+def test_votes_are_not_judged_by_the_gate_when_they_are_resumed(command: Command) -> None:
+    assert command(*TRAIN, "--order", "metric", "--out", "X").code == 0
+    before = everything()
+    refused(command("train", "--resume", "X", "--model", "auto"), "cannot judge votes", "Name a model")
+    assert everything() == before
+
+
 def test_resuming_weights_of_another_model(command: Command, trained: Path) -> None:
     command("train", "mushroom-body", "--model", "gcn", "--runs", 1, "--epochs", 2, "--out", "Y")
     (trained / "models/00.safetensors").write_bytes(Path("Y/models/00.safetensors").read_bytes())

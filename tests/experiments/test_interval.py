@@ -28,6 +28,8 @@ def test_equal_differences_are_certain() -> None:
     same = paired_interval([3.0, 5.0], [3.0, 5.0])
     assert same is not None
     assert not same.excludes_zero
+    equal = paired_interval([3.0, 5.0], [1.0, 3.0])  # which may be chance: nothing tells how much they vary
+    assert not equal.excludes_zero
 
 
 @pytest.mark.parametrize(("low", "high", "excludes"), [(0.1, 2, True), (-2, -0.1, True), (-1, 1, False), (0, 2, False)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from nlgnn.errors import OptionError
 from nlgnn.experiments.interval import paired_interval
 from nlgnn.experiments.own_models import compare
 from nlgnn.graph.splits import make_splits
-from nlgnn.nn import GCN, MLP
+from nlgnn.nn import GCN, MLP, NonLocal
 from nlgnn.training.fit import fit
 from nlgnn.training.recipe import Recipe
 
@@ -80,6 +81,27 @@ def test_mistakes() -> None:
         compare({"mlp": "mlp"}, "texas")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="not a model"):
         compare({"mine": MLP(3, 4, 2)}, graph)
+    with pytest.raises(OptionError, match="no models to compare"):
+        compare(["mlp", "gcn"], graph)  # type: ignore[arg-type]
+
+
+def test_models_that_share_weights_are_refused_on_one_split_too() -> None:
+    """What the first learned would be the start of the second."""
+    graph = small_graph()
+    shared = MLP(graph.num_features, 4, graph.num_classes)
+    models = {"nl": lambda: NonLocal(shared, graph.num_classes, graph.num_classes), "local": lambda: shared}
+    with pytest.raises(OptionError, match="MLP shares weights with another model"):
+        compare(models, graph, make_splits(graph, "random-60", 1), RECIPE, progress=False)
+
+
+def test_a_dataset_is_judged_by_its_own_metric() -> None:
+    graph = replace(small_graph(), name="minesweeper")
+    splits = make_splits(graph, "random-60", 1)
+    found = compare({"mlp": "mlp", "gcn": "gcn"}, graph, splits, RECIPE, progress=False)
+    assert {recipe.metric for _, recipe in found.settings.values()} == {"roc-auc"}
+    accuracy = RECIPE.model_copy(update={"metric": "accuracy"})
+    found = compare({"mlp": "mlp", "gcn": "gcn"}, graph, splits, accuracy, progress=False)
+    assert {recipe.metric for _, recipe in found.settings.values()} == {"accuracy"}
 
 
 def test_nothing_to_compare() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from importlib import import_module
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from nlgnn.graph.convert import to_pyg
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.nn import GCN, NonLocal
+from nlgnn.training import checks
 from nlgnn.training.execution import generator_from
 from nlgnn.training.fit import fit, predict
 from nlgnn.training.recipe import Recipe
@@ -251,7 +253,7 @@ def test_modules_from_elsewhere_that_training_stumbles_over() -> None:
             super().__init__()
             self.loss = nn.CrossEntropyLoss()
 
-    with pytest.raises(OptionError, match=r"OwnLoss\.loss is a module, but training calls"):
+    with pytest.raises(OptionError, match=r"OwnLoss\.loss cannot be called as training calls"):
         quiet_fit(OwnLoss, easy_graph())
     with pytest.raises(OptionError, match="GCN waits for its first input"):
         quiet_fit(lambda: pyg.GCN(-1, 8, 2, out_channels=2), easy_graph())
@@ -288,6 +290,59 @@ def test_models_that_share_weights_are_refused() -> None:
     assert len(quiet_fit(lambda: NonLocal(frozen, 2, 2), graph, runs=2)) == 2
 
 
+def test_a_module_may_learn_something_before_training() -> None:
+    """The call that looks at what it gives comes after that, too, and after it with training labels alone."""
+    graph = easy_graph()
+    (split,) = splits_of(graph)
+
+    class Centred(Linear):
+        mean: Tensor | None = None
+
+        def before_training(self, inputs: tuple[Tensor, ...], y: Tensor) -> None:
+            assert np.array_equal(y >= 0, split.train)
+            self.mean = inputs[0][y >= 0].mean(0)
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return super().forward(x - self.mean, edge_index)
+
+    assert len(fit(Centred, graph, split, recipe(), progress=False)) == 1
+
+
+def giving(**attributes: Any) -> Linear:
+    """A module with a mistake."""
+    model = Linear()
+    for name, value in attributes.items():
+        setattr(model, name, value)
+    return model
+
+
+class Watched(Linear):
+    seen: ClassVar[list[bool]] = []
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        self.seen.append(self.training)
+        return super().forward(x, edge_index)
+
+
+@pytest.mark.parametrize("sure", [True, False])
+def test_where_memory_may_be_short_nothing_is_called_before_it_is_estimated(
+    sure: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "surely_fits", lambda graph: sure)
+    Watched.seen.clear()
+    quiet_fit(Watched, easy_graph())
+    assert Watched.seen[0] is not sure  # evaluated first, or trained first
+
+
+def test_room_is_measured_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit_module = import_module("nlgnn.training.fit")  # whose name the function has, too
+    measured, count = [], fit_module.models_at_once
+    watch = lambda model, *given: measured.append(model.training) or count(model, *given)  # noqa: E731
+    monkeypatch.setattr(fit_module, "models_at_once", watch)
+    quiet_fit(Linear, easy_graph(), runs=2)
+    assert measured == [True]
+
+
 @pytest.mark.parametrize(
     ("factory", "message"),
     [
@@ -303,6 +358,13 @@ def test_models_that_share_weights_are_refused() -> None:
         (partial(GCN, in_channels=4, hidden_channels=8, out_channels=3), r"GCN gives \[30, 3\]"),
         (NonLocal, "cannot be called without arguments"),
         (lambda: "gcn", "a str is no module"),
+        (lambda: giving(prepare=lambda graph: torch.ones(30, 4)), "Linear cannot be called"),
+        (lambda: giving(prepare=lambda graph: (torch.ones(30, 4), 3)), "Linear cannot be called.*'int' object"),
+        (lambda: giving(forward=lambda x, edge_index: {"logits": x}), "Linear cannot be called.*KeyError"),
+        (
+            lambda: giving(loss=lambda output, y: output.sum()),
+            r"Linear.loss cannot be called .* loss\(output, y, nodes\)",
+        ),
     ],
 )
 def test_modules_that_do_not_fit_the_graph(factory: Any, message: str, as_users_run_it: None) -> None:

@@ -39,7 +39,7 @@ def test_sizes_as_people_write_them(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["much", "8 XB", "-1GiB", "0", "", "8"])
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(OptionError, match=r"memory=.*: should be an amount of memory with its unit, such as 8GiB"):
+    with pytest.raises(OptionError, match=r"memory=.*: should be an amount of memory in MiB, GiB or TiB, such as 8GiB"):
         Recipe(memory=text)
 
 

@@ -19,6 +19,7 @@ from nlgnn.commands.report import tell_report
 from nlgnn.commands.terminal import AllowUnverified, console, errors
 from nlgnn.datasets import describe
 from nlgnn.errors import OptionError
+from nlgnn.experiments.auto import check_options
 from nlgnn.experiments.compare import Variant, with_references
 from nlgnn.graph.graph import Graph
 from nlgnn.render import result_table
@@ -141,6 +142,8 @@ def _resume(path: Path, graph: str | None, model: str | None, changed: list[str]
         )
     variants = with_references(first.model, first.options)
     automatic = (first.automatic or asked_auto) and len(variants) > 1  # else the gate has taken a local model
+    if automatic:
+        check_options(first.graph, first.preset, first.options)
     variants = variants if controls else variants[: 2 if automatic else 1]
     plans = [replace(first, model=one.system, options=one.options, automatic=False) for one in variants]
     loaded = graph_of(first, path)

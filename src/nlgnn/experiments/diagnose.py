@@ -18,7 +18,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.training.checks import check, check_graph
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.systems import default_protocol
+from nlgnn.training.systems import default_metric, default_protocol
 
 Show = Callable[[list[Section]], object]
 
@@ -106,7 +106,7 @@ def diagnose(
     check_graph(graph)
     protocol = own_protocol(graph) if splits is None else splits
     drawn = make_splits(graph, protocol, MOST_SPLITS)
-    metric = CATALOG[graph.name].metric if graph.name in CATALOG else "accuracy"
+    metric = default_metric(graph)
     _check_classes(graph)
     check(graph, drawn, Recipe(**SHORT, metric=metric))
     portrait = portray(graph, drawn)

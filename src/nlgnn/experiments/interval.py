@@ -21,7 +21,8 @@ class Interval(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        return self.low > 0 or self.high < 0
+        """Not where all differences are equal, which do not tell how sure they are."""
+        return self.error > 0 and (self.low > 0 or self.high < 0)
 
     def __str__(self) -> str:
         return f"{self.mean:+.1f} [{self.low:+.1f}, {self.high:+.1f}]"

@@ -13,9 +13,11 @@ from nlgnn.experiments.interval import paired_interval
 from nlgnn.experiments.section import Section, markdown_table
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
+from nlgnn.training.checks import check_graph
 from nlgnn.training.fit import Setting, fit_settings, setting_of
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run import Run
+from nlgnn.training.systems import default_metric
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,13 @@ def compare(
         recipe: how to train them. Of a named system, all else that it does not say stays as the system has it.
         progress: as for `fit`.
     """
-    if not models:
+    if not isinstance(models, Mapping) or not models:
         raise OptionError("there are no models to compare.", 'Give some: {"mine": lambda: MyModel(...), "gcn": "gcn"}.')
+    check_graph(graph)
     if recipe is None or isinstance(recipe, Recipe):  # else `setting_of` speaks
         own = recipe or Recipe()
-        recipe = own.model_copy(update={"metric": own.metric, "selection": own.selection})  # which count as given now
+        metric = own.metric if "metric" in own.model_fields_set else default_metric(graph)
+        recipe = own.model_copy(update={"metric": metric, "selection": own.selection})  # which count as given now
     settings = {name: setting_of(model, graph, recipe) for name, model in models.items()}
     runs = fit_settings(list(settings.values()), graph, splits, progress=progress)
     return Comparison(graph.name, settings, dict(zip(models, runs, strict=True)))

@@ -121,7 +121,7 @@ class RandomNormals(RandomModule):
         return numbers
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=1)  # they may be as wide as the graph has nodes
 def _fixed_normals(rows: int, width: int) -> NDArray[np.float64]:
     return np.random.default_rng(0).standard_normal((rows, width))
 

@@ -12,6 +12,7 @@ from nlgnn.errors import OptionError, nearest
 from nlgnn.nn.checks import check_width
 from nlgnn.nn.local import GAT, GCN, MLP
 from nlgnn.nn.metric_order import MetricOrder
+from nlgnn.nn.model import Model
 from nlgnn.nn.nonlocal_ import NonLocal, readout_of
 
 
@@ -93,7 +94,7 @@ _WRAPPED: dict[type[nn.Module], type[NonLocalOf]] = {}
 def __getattr__(name: str) -> Any:
     """What `around` makes of a model of this package, for pickle, which looks for classes by their name."""
     local_class = getattr(sys.modules["nlgnn.nn"], name.removeprefix("NonLocal"), None)
-    if name.startswith("NonLocal") and isinstance(local_class, type) and issubclass(local_class, nn.Module):
+    if name.startswith("NonLocal") and isinstance(local_class, type) and issubclass(local_class, Model):
         return NonLocalOf.around(local_class)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
@@ -15,6 +17,8 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.nn.inputs import prepare
 from nlgnn.training.execution import choose_device, limited_threads, model_like
+from nlgnn.training.jobs import Job
+from nlgnn.training.memory import surely_fits
 from nlgnn.training.metrics import check_metric
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replicas import evaluate
@@ -51,41 +55,69 @@ def example_of(factory: Callable[[], nn.Module], runs: int = 1) -> nn.Module:
         raise OptionError(
             f"{name} waits for its first input to know its widths.", "Give in_channels=graph.num_features, not -1."
         )
-    if isinstance(getattr(model, "loss", None), nn.Module):
+    if hasattr(model, "loss") and not _is_loss(model.loss):
         raise OptionError(
-            f"{name}.loss is a module, but training calls a model's own loss as loss(output, y, nodes).",
+            f"{name}.loss cannot be called as training calls a model's own loss: loss(output, y, nodes).",
             "Give it another name, or make it such a method; without one the loss is cross entropy.",
         )
     return model
+
+
+def check_apart(models: Sequence[nn.Module]) -> None:
+    """Raise where what one of several settings learns would be known to the next."""
+    seen: set[int] = set()
+    for model in models:
+        if seen & _trained(model):
+            raise OptionError(
+                f"{type(model).__name__} shares weights with another model of this comparison, which would train them.",
+                "Make every module inside its function: lambda: NonLocal(MyModel(...), ...).",
+            )
+        seen |= _trained(model)
 
 
 def _trained(model: nn.Module) -> set[int]:
     return {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
 
 
-def check_output(factory: Callable[[], nn.Module], model: nn.Module, graph: Graph, recipe: Recipe) -> None:
+def _is_loss(loss: object) -> bool:
+    if isinstance(loss, nn.Module) or not callable(loss):
+        return False
+    try:
+        inspect.signature(loss).bind("output", "y", "nodes")
+    except TypeError:
+        return False
+    except ValueError:  # of something written in C
+        pass
+    return True
+
+
+def check_output(job: Job, graph: Graph) -> None:
     """Call a model once, as evaluation does, and see whether it gives logits of every node.
 
-    Not one of this package with the widths of the graph, nor where memory is limited and yet to be estimated.
+    Not one of this package with the widths of the graph, nor where memory is to be estimated first.
     """
-    wanted = (graph.num_nodes, graph.num_classes)
-    known = factory.keywords if isinstance(factory, partial) and factory.func.__module__.startswith("nlgnn.") else {}
-    widths = known.get("in_channels"), known.get("out_channels")
-    if widths == (graph.num_features, graph.num_classes) or recipe.memory is not None:
+    recipe, wanted = job.recipe, (graph.num_nodes, graph.num_classes)
+    if _has_widths_of(graph, job.factory) or recipe.memory is not None or not surely_fits(graph):
         return
-    name, device = type(model).__name__, choose_device(recipe.device)
+    model, device = model_like(job.factory), choose_device(recipe.device)
+    name, inputs = type(model).__name__, tuple[Any, ...]()
     with limited_threads(recipe.threads, graph):
-        inputs = prepare(model, graph.scale_features(recipe.features), device)
         try:
-            logits = evaluate(model.to(device), inputs)
+            inputs = prepare(model, graph.scale_features(recipe.features), device)
+            model.to(device)
+            if hasattr(model, "before_training"):
+                known = np.where(job.split.train, graph.y, -1)
+                model.before_training(inputs, torch.tensor(known, device=device))  # type: ignore[operator]
+            logits = evaluate(model, inputs)
         except (NlgnnError, torch.OutOfMemoryError):
             raise
-        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
-            given = ", ".join(str(list(part.shape)) if hasattr(part, "shape") else repr(part) for part in inputs)
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            shapes = ", ".join(str(list(part.shape)) if hasattr(part, "shape") else repr(part) for part in inputs)
+            given = f" with what it is given, tensors of shape {shapes}" if inputs else ""
             raise OptionError(
-                f"{name} cannot be called with what it is given, tensors of shape {given}: {error}.",
+                f"{name} cannot be called{given}: {type(error).__name__}: {error}.",
                 f"Its forward takes x of {graph.num_features} features and edge_index, or what its own prepare(graph) "
-                "returns.",
+                "returns, a tuple of tensors.",
             ) from error
     if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
         shape = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
@@ -93,6 +125,14 @@ def check_output(factory: Callable[[], nn.Module], model: nn.Module, graph: Grap
             f"{name} gives {shape}; graph {graph.name!r} needs logits {list(wanted)}, one a node and class.",
             "Set its out_channels to graph.num_classes.",
         )
+
+
+def _has_widths_of(graph: Graph, factory: Callable[[], nn.Module]) -> bool:
+    """Of a model of this package that needs no trial."""
+    if not isinstance(factory, partial) or not factory.func.__module__.startswith("nlgnn."):
+        return False
+    given = inspect.signature(factory.func).bind_partial(*factory.args, **factory.keywords).arguments
+    return (given.get("in_channels"), given.get("out_channels")) == (graph.num_features, graph.num_classes)
 
 
 def check(graph: Graph, splits: Sequence[Split], recipe: Recipe) -> None:

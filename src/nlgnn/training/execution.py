@@ -44,6 +44,8 @@ def device_at_hand(name: str) -> torch.device:
     try:
         return choose_device(name)
     except OptionError:
+        if not name.startswith("cuda"):
+            raise
         return choose_device("auto")
 
 

@@ -20,7 +20,7 @@ from nlgnn.errors import NlgnnError, NlgnnWarning, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.nn.inputs import ignores_weights, prepare
-from nlgnn.training.checks import check, check_graph, check_output, example_of
+from nlgnn.training.checks import check, check_apart, check_graph, check_output, example_of
 from nlgnn.training.execution import (
     Interrupt,
     allocation,
@@ -29,7 +29,7 @@ from nlgnn.training.execution import (
     limited_threads,
     model_like,
 )
-from nlgnn.training.jobs import Job, by_shape, models_at_once, training_nodes
+from nlgnn.training.jobs import Job, by_shape, models_at_once, shape_of_setting, training_nodes
 from nlgnn.training.loop import finish, train_replicas
 from nlgnn.training.memory import MemoryPlan, check_trial, memory_plan, set_recompute
 from nlgnn.training.progress import TrainingProgress
@@ -141,6 +141,7 @@ def _fit(
         check_trial(factory, examples[-1], recipe)
         if folder:
             folder.claim(identity(graph, splits, recipe, factory, examples[-1]))
+    check_apart(examples)
     for name in sorted({type(model).__name__ for model in examples if ignores_weights(model, graph)}):
         what = f"{name} does not look at the weights of edges: all edges of graph {graph.name!r} count alike."
         warnings.warn(what, NlgnnWarning, stacklevel=3)
@@ -153,18 +154,16 @@ def _fit(
         for number, ((factory, recipe), example) in enumerate(zip(settings, examples, strict=True))
         for run, split in zip(runs[number], splits, strict=True)
     ]
-    devices = {choose_device(recipe.device) for _, recipe in settings}
-    gpus = [device for device in devices if device.type == "cuda"]
     epochs = max(recipe.pretrain_epochs + recipe.epochs for _, recipe in settings)
     with (
-        torch.random.fork_rng(devices=gpus),  # training sets the random numbers that it draws from
+        # Training sets the random numbers that it draws from, on all devices.
+        torch.random.fork_rng(devices=range(torch.cuda.device_count())),
         Interrupt() as interrupt,
         TrainingProgress(len(jobs), epochs, enabled=progress) as bar,
     ):
-        shapes = by_shape(jobs)
-        for shape in shapes:
-            check_output(shape[0].factory, shape[0].example, graph, shape[0].recipe)
-        for shape in shapes:
+        for job in {shape_of_setting(job.factory, job.recipe): job for job in jobs}.values():
+            check_output(job, graph)
+        for shape in by_shape(jobs):
             _Training(graph, folder, bar, interrupt, watch).train(shape)
         if folder:
             folder.remove_checkpoints()

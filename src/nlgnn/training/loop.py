@@ -83,9 +83,9 @@ def _train_until_some_stop(
 
 
 def _validated(replicas: Sequence[Replica], logits: Tensor, y: Tensor, val: Tensor) -> tuple[list[float], list[float]]:
-    """Loss and metric of every replica. Where models could say several things, the best is chosen as epochs are, by the
-    metric or by the loss, of equals the first; the loss is the lowest of them, which does not jump when another is
-    chosen."""
+    """Loss and metric of every replica. Where models could say several things, the best is chosen, by the loss where it
+    alone selects epochs, else by the metric, of equals the first; the loss is the lowest of them, which does not jump
+    when another is chosen."""
     metric = replicas[0].recipe.metric
     if logits.ndim == 3:
         return validate(metric, logits, y, val)

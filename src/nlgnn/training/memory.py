@@ -31,7 +31,6 @@ from nlgnn.training.run import Run
 from nlgnn.training.sizes import parse_size, show_size
 
 TRIAL_NODES = 16_000  # so many that chunks of fixed size do not hide what grows
-# Graphs with which a model of usual size could not fill this machine are trained without asking.
 GENEROUS_BYTES_A_NODE, GENEROUS_BYTES_AN_EDGE = 60_000, 1000
 SHARE_OF_FREE_MEMORY = 0.7  # estimates have been a quarter too low
 
@@ -51,8 +50,7 @@ def memory_plan(job: Job, graph: Graph) -> MemoryPlan:
     allowed = allowed_bytes(job.recipe.memory)
     if allowed is None or not can_be_tried(job.factory, job.example):
         return MemoryPlan()
-    generous = GENEROUS_BYTES_A_NODE * graph.num_nodes + GENEROUS_BYTES_AN_EDGE * graph.edge_index.shape[1]
-    if job.recipe.memory is None and resident_bytes() + generous < allowed:
+    if job.recipe.memory is None and surely_fits(graph):
         return MemoryPlan()
     needed = step_bytes(job, graph, recompute=False)
     resident = resident_bytes()  # after the trial, which makes torch load what training needs
@@ -69,6 +67,13 @@ def memory_plan(job: Job, graph: Graph) -> MemoryPlan:
         f"{show_size(resident + needed)}, but {show_size(allowed)} {given}.",
         f"To need less, {to_disk}take fewer hidden channels or heads, or another model; or allow more.",
     )
+
+
+def surely_fits(graph: Graph) -> bool:
+    """Whether no model of usual size would fill this machine; also where nobody knows its size."""
+    allowed = allowed_bytes(None)
+    generous = GENEROUS_BYTES_A_NODE * graph.num_nodes + GENEROUS_BYTES_AN_EDGE * graph.edge_index.shape[1]
+    return allowed is None or resident_bytes() + generous < allowed
 
 
 def allowed_bytes(memory: str | None) -> int | None:
@@ -119,7 +124,7 @@ def check_trial(factory: Callable[[], nn.Module], model: nn.Module, recipe: Reci
 
 def _trial(job: Job, graph: Graph, nodes: int, edges: int, recompute: bool) -> int:
     """The peak of one step on a random graph of that size, with features of the same kind."""
-    with _random_graph(graph, nodes, edges) as small, torch.random.fork_rng(devices=[]):
+    with _random_graph(graph, nodes, edges) as small, torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         inputs = prepare(job.example, small.scale_features(job.recipe.features))
         part = torch.arange(nodes // 2)
         of_this_size: Any = job.factory

@@ -12,7 +12,7 @@ def parse_size(text: str) -> int:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?\s*", text.upper())
     size = 0 if found is None else int(float(found[1]) * UNITS[found[2]])
     if found is None or size == 0 or (size < UNITS["M"] and not found[2]):  # who writes 8 means no bytes
-        raise ValueError("should be an amount of memory with its unit, such as 8GiB")
+        raise ValueError("should be an amount of memory in MiB, GiB or TiB, such as 8GiB")
     return size
 
 

@@ -186,6 +186,13 @@ def check_given(name: str, graph_name: str, preset: str | None, options: Mapping
     refuse_idle({option: (value,) for option, value in options.items()})
 
 
+def default_metric(graph: Graph) -> str:
+    """What the dataset's authors measure, else accuracy."""
+    from nlgnn.datasets.catalog import CATALOG
+
+    return CATALOG[graph.name].metric if graph.name in CATALOG else "accuracy"
+
+
 def default_protocol(graph: Graph) -> str:
     """The user's own splits where there are some, else what the dataset's authors use, else `random-60`."""
     from nlgnn.datasets.catalog import CATALOG
