@@ -222,7 +222,10 @@ def _settings(options: Mapping[str, Any]) -> str:
 
 def result_table(trained: list[tuple[str, Trained]]) -> RenderableType:
     """Validation and test figures of each system, with the protocol that they were got by."""
-    from nlgnn.experiments.compare import paired_difference, row
+    from nlgnn.experiments.compare import row
+    from nlgnn.experiments.interval import paired_interval
+    from nlgnn.nn.nonlocal_ import readout_of
+    from nlgnn.training.space import VOTES_HAVE_TRIES
 
     metric = trained[0][1].recipe.metric
     rows = []
@@ -231,14 +234,21 @@ def result_table(trained: list[tuple[str, Trained]]) -> RenderableType:
         difference = ""
         if result is not trained[0][1]:
             figures = [[run.test.get(metric) for run in runs] for runs in (trained[0][1].runs, result.runs)]
-            paired = paired_difference(*figures)
-            difference = paired.signed if paired else ""
+            difference = str(paired_interval(*figures) or "")
         cells = [label, str(line.val), str(line.test or "–")]
         times = [f"{line.epochs:.0f}", f"{line.ms_per_epoch:.1f}"]
         rows.append([*cells, *([difference] if len(trained) > 1 else []), *times])
     headers = ["system", f"validation {metric} %", f"test {metric} %"]
-    headers += [f"{trained[0][0]} minus it (se)"] if len(trained) > 1 else []
-    return Group(table_of([*headers, "epochs", "ms/epoch"], rows), Text(_protocol(trained[0][1]), "dim"))
+    headers += [f"{trained[0][0]} minus it"] if len(trained) > 1 else []
+    words = _protocol(trained[0][1])
+    if len(trained) > 1:
+        words += (
+            " Differences of test figures are paired over runs, with 95 % t-intervals, rather too narrow where splits "
+            "overlap: one that holds zero does not tell who is ahead."
+        )
+    if any(readout_of(*map(result.plan.options.get, ("order", "readout"))) == "vote" for _, result in trained):
+        words += f" Where nodes vote, {VOTES_HAVE_TRIES}; test figures are not touched by that."
+    return Group(table_of([*headers, "epochs", "ms/epoch"], rows), Text(words, "dim"))
 
 
 def _protocol(result: Trained) -> str:

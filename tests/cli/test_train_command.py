@@ -65,13 +65,16 @@ def test_controls_stand_beside_the_result(command: Command) -> None:
     rows = done.out.splitlines()[1:6]
     labels = ["nlgcn", "gcn", "nlgcn, kernel 1", "nlgcn, random order", "mlp"]
     assert [re.split(r" {2,}", row)[0] for row in rows] == labels
-    assert all(re.search(r"[+-]\d+\.\d \(\d+\.\d\)", row) for row in rows[1:])
-    assert "nlgcn minus it (se)" in done.out
+    assert all(re.search(r"[+-]\d+\.\d \[[+-]\d+\.\d, [+-]\d+\.\d\]", row) for row in rows[1:])
+    assert "nlgcn minus it" in done.out
+    assert "paired over runs, with 95 % t-intervals" in " ".join(done.out.split())
     folders = ["X", "X-gcn", "X-nlgcn-kernel-1", "X-nlgcn-random-order", "X-mlp"]
     assert re.findall("run folder: (.*)", done.out) == folders
     assert config("X-nlgcn-kernel-1")["model_arguments"]["kernel_size"] == 1
     assert config("X-nlgcn-random-order")["model_arguments"]["order"] == "random"
     assert "--controls" not in done.out  # already done
+    assert command("train", "--resume", "X").code == 0
+    assert "It stands alone" not in Path("X/report.html").read_text()  # its controls are still there
 
 
 def test_local_models_have_no_controls(command: Command) -> None:

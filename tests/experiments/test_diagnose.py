@@ -219,7 +219,7 @@ def test_own_splits_come_first() -> None:
     [
         ((70.0, 71.0, 70.0), (50.0, 51.0, 50.0), "It does, in its best form"),  # the best counts
         ((50.0, 51.0, 50.0), (40.0, 41.0, 40.0), "It does not"),
-        ((50.0, 71.0, 60.0), (40.0, 41.0, 40.0), "makes no difference"),
+        ((50.0, 71.0, 60.0), (40.0, 41.0, 40.0), "cannot be told"),
     ],
 )
 def test_words_about_direction(out: Figures, into: Figures, words: str) -> None:
@@ -268,6 +268,7 @@ def test_words_about_the_order(figures: tuple[list[float], ...], start: str, end
     assert found.words.startswith(start)
     assert found.words.endswith(end)
     assert found.section().text == found.words
+    assert found.is_ahead_of_local == end.startswith("ahead")
 
 
 def test_differences_of_the_order_are_the_model_minus_its_controls() -> None:

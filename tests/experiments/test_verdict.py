@@ -77,8 +77,15 @@ def test_the_next_command(verdict: Verdict, command: str) -> None:
     assert next_step(verdict, ["cora"], None) == command.replace(" --splits geom-gcn", "")
 
 
+def test_where_the_order_was_seen_not_to_help_the_gate_decides() -> None:
+    first, assortative = judge(0.0, means(65), BELOW), judge(0.8, means(60, 65), ABOVE)
+    assert next_step(first, ["texas"], None, order_helps=False) == "nlgnn train texas --model auto"
+    assert next_step(assortative, ["cora"], None, order_helps=False) == "nlgnn train cora --model gcn"
+
+
 def test_a_graph_without_a_name_is_trained_in_python() -> None:
     first = judge(0.0, means(65), BELOW)
     assert next_step(first, [], None) == 'nlgnn.fit("nlmlp", graph)'
+    assert next_step(first, [], None, order_helps=False) == 'nlgnn.fit("mlp", graph)'
     undecided = judge(0.0, means(61), LEVEL)
     assert next_step(undecided, [], "column") == 'nlgnn.fit("mlp", graph, "column")'

@@ -140,7 +140,7 @@ def replace_test(split: nlgnn.Split) -> nlgnn.Split:
 
 
 def test_the_verdict_is_told(trained: Trained) -> None:
-    assert verdict_words(trained).startswith("Not diagnosed. nlgnn diagnose easy ")
+    assert verdict_words(trained).startswith("Trained without a diagnosis. nlgnn diagnose easy ")
     told = replace(trained, plan=replace(trained.plan, verdict="Neighbours help. Much."))
     assert verdict_words(told) == "Diagnosis: Neighbours help. Much."
 

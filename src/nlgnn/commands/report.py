@@ -51,7 +51,13 @@ def report(
 
 
 def tell_report(trained: Trained, graph: Graph, others: Mapping[str, Trained]) -> None:
-    """Write the page of a training into its folder, and say where it is. The training is whole without it."""
+    """Write the page of a training into its folder, and say where it is. The training is whole without it.
+
+    Beside what was trained with it stands what was trained there before.
+    """
+    from nlgnn.report.comparison_page import read_companions
     from nlgnn.report.run_page import write_run_page
 
-    write_report(trained.folder.path / "report.html", lambda path: write_run_page(path, trained, graph, others))
+    folder = trained.folder.path
+    beside = {**others, **{name: one for name, one in read_companions(folder, trained).items() if name not in others}}
+    write_report(folder / "report.html", lambda path: write_run_page(path, trained, graph, beside))

@@ -62,7 +62,12 @@ def reproduce(
             "measures nothing.",
         ),
     ] = False,
-    table_only: Annotated[bool, typer.Option("--table", help="Measure nothing: show the cells at hand.")] = False,
+    table_only: Annotated[
+        bool,
+        typer.Option(
+            "--table", help="Measure nothing: show the cells at hand, here and, of format console, in report.html."
+        ),
+    ] = False,
     form: Annotated[Format, typer.Option("--format", help="How the tables are printed.")] = Format.CONSOLE,
 ) -> None:
     """Repeat the experiments of the paper, and ours, cell by cell; ours beside the paper's.

@@ -173,8 +173,12 @@ def check_unchanged(where: Path, recorded: Settings, today: Settings) -> None:
     """Settings that were not recorded did not exist then, and changed nothing."""
     for name, value in today.items():
         if recorded.get(name, value) != value:
-            how = f"Was it a try-out? Then give --quick. {REMEDY}" if name == "shortened" else REMEDY
-            raise DataError(f"{where} was measured with {name}={recorded[name]}; now it is {value}.", how)
+            if name == "shortened":
+                raise DataError(
+                    f"{where} was measured with another number of splits or epochs than usual.",
+                    f"Was it a try-out? Then give --quick. {REMEDY}",
+                )
+            raise DataError(f"{where} was measured with {name}={recorded[name]}; now it is {value}.", REMEDY)
 
 
 def settings_today(system: str, dataset: str, options: Settings, preset: str = PRESET) -> dict[str, Any]:

@@ -122,6 +122,7 @@ def diagnose(
     show([diagnosis.verdict_section()])
     if controls:
         order = compare_orders(graph, verdict.non_local, drawn, metric, progress)
+        following = next_step(verdict, given, None if usual else protocol, order.is_ahead_of_local)
         diagnosis = Diagnosis(portrait, evidence, verdict, following, order)
         show([order.section()])
     return diagnosis

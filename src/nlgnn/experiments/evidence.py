@@ -182,7 +182,7 @@ def _is_clear(difference: Interval | None) -> bool:
 
 def _direction(interval: Interval | None) -> str:
     if interval is None or not interval.excludes_zero:
-        return "On this evidence it makes no difference."
+        return "Whether it helps cannot be told on this evidence."
     if interval.mean < 0:
         return "It does not: edges taken both ways serve better."
     return "It does, in its best form here: try dirgcn and nl-dirgcn as well."

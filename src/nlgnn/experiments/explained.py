@@ -128,7 +128,9 @@ def _summary(explained: ExplainedNode) -> Section:
     if one.vote_share is not None and (silenced := one.silenced_probabilities) is not None:
         alone = int(silenced.argmax())
         values["local part alone"] = f"{_short(one.class_names[alone])}, probability {silenced[alone]:.3f}"
-        values["votes count"] = f"{one.vote_share:g} times (0: nothing), as validation chose"
+        values["votes count"] = f"{one.vote_share:g} times, as validation chose"
+        if not one.vote_share:
+            values["votes count"] = "nothing in this run, as validation chose; another may tell more (--run)"
     elif (silenced := one.silenced_probabilities) is not None:
         predicted, alone = int(one.logits.argmax()), int(silenced.argmax())
         words = f"{_short(one.class_names[alone])}, probability {silenced[alone]:.3f}"

@@ -42,6 +42,11 @@ class OrderEvidence:
         return dict(zip(list(self.validation)[1:], intervals, strict=True))
 
     @property
+    def is_ahead_of_local(self) -> bool:
+        local = next(iter(self.differences.values()))
+        return local is not None and local.low > 0
+
+    @property
     def words(self) -> str:
         local, *controls = self.differences.values()
         if any(interval is None for interval in (local, *controls)):

@@ -89,15 +89,17 @@ def _confidence(gnn: str, difference: Interval | None) -> str:
     )
 
 
-def next_step(verdict: Verdict, graph: Sequence[str], splits: str | None) -> str:
+def next_step(verdict: Verdict, graph: Sequence[str], splits: str | None, order_helps: bool = True) -> str:
     """What to run next: a command, where the graph has words on the command line, else a line of Python.
 
-    `splits` is None for the usual ones.
+    `splits` is None for the usual ones. `order_helps` is false where the non-local model was looked at, and not clearly
+    ahead of its local part: then it has to earn its place.
     """
-    controls = verdict.category in ("first", "second")
+    disassortative = verdict.category in ("first", "second")
+    controls = disassortative and order_helps
     model = verdict.non_local if controls else verdict.local
     if not graph:
         return f'nlgnn.fit("{model}", graph' + (f', "{splits}")' if splits else ")")
-    model = "auto" if verdict.category == "undecided" else model
+    model = "auto" if verdict.category == "undecided" or (disassortative and not order_helps) else model
     command = f"nlgnn train {shlex.join(graph)} --model {model}"
     return command + (f" --splits {splits}" if splits else "") + " --controls" * controls

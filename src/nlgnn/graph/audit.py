@@ -63,7 +63,7 @@ class Audit:
             _names, (self.singleton_classes, self.absent_classes, self.rare_classes, self.untrained_classes)
         )
         findings = {
-            f"{_nodes(self.isolated_nodes)} without a neighbour: only their features can help.": self.isolated_nodes,
+            f"{_nodes(self.isolated_nodes)} without a neighbour: only features can help there.": self.isolated_nodes,
             f"{_nodes(self.self_loops)} joined to themselves: these loops are dropped.": self.self_loops,
             f"{self.duplicate_edges} repeated edges: each is counted once, and weights add up.": self.duplicate_edges,
             f"{_nodes(self.unlabelled_nodes)} without a label: left out of every figure.": self.unlabelled_nodes,

@@ -118,9 +118,8 @@ def verdict_words(trained: Trained) -> str:
     if trained.plan.verdict:
         return f"Diagnosis: {trained.plan.verdict} {gate}".rstrip()
     graph = [trained.plan.graph] if trained.plan.tables is None else trained.plan.tables.flags
-    return (
-        f"Not diagnosed. nlgnn diagnose {shlex.join(graph)} says whether neighbours help on this graph. {gate}".rstrip()
-    )
+    command = f"nlgnn diagnose {shlex.join(graph)}"
+    return f"Trained without a diagnosis. {command} says whether neighbours help on this graph. {gate}".rstrip()
 
 
 def missing_controls(trained: Trained, others: Mapping[str, Trained]) -> list[Part]:

@@ -17,6 +17,7 @@ from nlgnn.nn.vote import SHARES
 from nlgnn.report.agreement import VOTES_CAPTION, agreement_figure
 from nlgnn.report.page import Command, Part
 from nlgnn.training.run import Run
+from nlgnn.training.space import VOTES_HAVE_TRIES
 from nlgnn.training.train import Trained
 
 ALONE = "0: the local part alone"
@@ -57,4 +58,5 @@ def votes_section(rows: Rows) -> Section:
     words = f"They count in {counting} of {len(rows)} run{'s' * (len(rows) != 1)}."
     caption = CAPTION.format(shares=", ".join(f"{share:g}" for share in SHARES))
     caption += STRENGTH_CAPTION * ("strength" in rows[0])
+    caption += f" Mind that {VOTES_HAVE_TRIES}; test figures are not touched by that."
     return Section("How much do votes count?", rows, caption, words, text_columns=2)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 SECONDS_BEFORE_SHOWN = 2.0
 SECONDS_BETWEEN_UPDATES = 0.1
@@ -25,7 +25,7 @@ class ProgressBar:
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            MofNCompleteColumn(),
+            TaskProgressColumn(),
             TimeRemainingColumn(),
             console=self.console,
             transient=True,

@@ -92,9 +92,9 @@ def read_edges(
             raise DataError(
                 f"{table.place(first_row)}: an id that {nodes_source} lacks; {count} "
                 f"{'edge names' if count == 1 else 'edges name'} {len(strangers)} such: {first_five}.",
-                f"Add these nodes. Edges were taken to go from {roles.source!r} to {roles.target!r}. A training may be "
-                "told otherwise: --unknown-nodes drop leaves such edges out, add makes nodes of them, --source-column "
-                "and --target-column name other columns.",
+                f"Add these nodes. Edges were taken to go from {roles.source!r} to {roles.target!r}. Or give "
+                "--unknown-nodes drop, which leaves such edges out, or add, which makes nodes of them, or name other "
+                "columns: --id-column, --source-column, --target-column.",
             )
         if unknown_nodes == "drop":
             numbers = [number[known] for number in numbers]
