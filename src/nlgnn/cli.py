@@ -59,7 +59,7 @@ def demo(
     except KeyboardInterrupt:
         errors.print(f"\ninterrupted. Go on with a folder in {out}: nlgnn train --resume FOLDER", markup=False)
         raise
-    console.print(demo_page(result))
+    console.print(demo_page(result, console.width))
     tell_report(result.trained[0][1], result.graph, dict(result.trained[1:]))
     if picture is not None:
         save_chart(sequence_chart(result.graph, result.sequences), picture)

@@ -220,27 +220,30 @@ def _settings(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={value}" for key, value in options.items())
 
 
-def result_table(trained: list[tuple[str, Trained]]) -> RenderableType:
+def result_table(trained: list[tuple[str, Trained]], width: int) -> RenderableType:
     """Validation and test figures of each system, with the protocol that they were got by."""
     from nlgnn.experiments.compare import row
     from nlgnn.experiments.interval import paired_interval
+    from nlgnn.experiments.section import Section
     from nlgnn.nn.nonlocal_ import readout_of
     from nlgnn.training.space import VOTES_HAVE_TRIES
 
-    metric = trained[0][1].recipe.metric
-    rows = []
+    first, main = trained[0]
+    metric, words, rows = main.recipe.metric, _protocol(main), []
     for label, result in trained:
         line = row(label, result.runs, metric)
-        difference = ""
-        if result is not trained[0][1]:
-            figures = [[run.test.get(metric) for run in runs] for runs in (trained[0][1].runs, result.runs)]
-            difference = str(paired_interval(*figures) or "")
-        cells = [label, str(line.val), str(line.test or "–")]
-        times = [f"{line.epochs:.0f}", f"{line.ms_per_epoch:.1f}"]
-        rows.append([*cells, *([difference] if len(trained) > 1 else []), *times])
-    headers = ["system", f"validation {metric} %", f"test {metric} %"]
-    headers += [f"{trained[0][0]} minus it"] if len(trained) > 1 else []
-    words = _protocol(trained[0][1])
+        figures = [[run.test.get(metric) for run in runs] for runs in (main.runs, result.runs)]
+        difference = "" if result is main else str(paired_interval(*figures) or "")
+        rows.append(
+            {
+                "system": label,
+                f"validation {metric} %": str(line.val),
+                f"test {metric} %": str(line.test or "–"),
+                **({f"{first} minus it": difference} if len(trained) > 1 else {}),
+                "epochs": f"{line.epochs:.0f}",
+                "ms": f"{line.ms_per_epoch:.1f}",
+            }
+        )
     if len(trained) > 1:
         words += (
             " Differences of test figures are paired over runs, with 95 % t-intervals, rather too narrow where splits "
@@ -248,7 +251,7 @@ def result_table(trained: list[tuple[str, Trained]]) -> RenderableType:
         )
     if any(readout_of(*map(result.plan.options.get, ("order", "readout"))) == "vote" for _, result in trained):
         words += f" Where nodes vote, {VOTES_HAVE_TRIES}; test figures are not touched by that."
-    return Group(table_of([*headers, "epochs", "ms/epoch"], rows), Text(words, "dim"))
+    return sections_page([Section("", rows, words)], width)
 
 
 def _protocol(result: Trained) -> str:
@@ -266,11 +269,11 @@ def _protocol(result: Trained) -> str:
         f"Graph {result.plan.graph}. Mean ± sample standard deviation over {_count(len(runs), 'run')} on "
         f"{_count(splits, 'split')}, "
         f"protocol {result.plan.protocol}, {trained}; figures of {chosen}. "
-        f"Epochs: mean trained{phases}, stopping rule {recipe.stopping}; ms/epoch: training step and evaluation."
+        f"Epochs: mean trained{phases}, stopping rule {recipe.stopping}; ms: of an epoch, training step and evaluation."
     )
 
 
-def demo_page(result: DemoResult) -> RenderableType:
+def demo_page(result: DemoResult, width: int) -> RenderableType:
     from nlgnn.graph.homophily import chance_homophily, node_homophily
 
     graph = result.graph
@@ -292,7 +295,7 @@ def demo_page(result: DemoResult) -> RenderableType:
         *strips,
         Text(facts, "dim"),
         Text(),
-        result_table(result.trained),
+        result_table(result.trained, width),
         folders,
     )
 

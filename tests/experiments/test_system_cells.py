@@ -283,7 +283,7 @@ def test_a_finished_cell_of_other_settings(
 
 
 def test_a_finished_cell_of_another_schedule_or_protocol(whole: Path) -> None:
-    with pytest.raises(DataError, match=r"was measured with shortened=.*; now it is None"):
+    with pytest.raises(DataError, match=r"was measured with another number of splits or epochs .*\n.*give --quick"):
         run_cell(replace(small_cell(), schedule=Schedule({})), whole, progress=False)
     with pytest.raises(DataError, match="was measured with protocol=geom-gcn; now it is random-60"):
         run_cell(replace(small_cell(), protocol="random-60"), whole, progress=False)

@@ -194,7 +194,7 @@ def _train_all(plans: list[Plan], paths: list[Path], graph: Graph, automatic: bo
 
 
 def _show(trained: list[tuple[str, Trained]]) -> None:
-    console.print(result_table(trained))
+    console.print(result_table(trained, console.width))
     for _, result in trained:
         for run in result.runs:
             if run.failure:
