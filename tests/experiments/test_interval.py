@@ -32,9 +32,17 @@ def test_equal_differences_are_certain() -> None:
     assert not equal.excludes_zero
 
 
-@pytest.mark.parametrize(("low", "high", "excludes"), [(0.1, 2, True), (-2, -0.1, True), (-1, 1, False), (0, 2, False)])
-def test_excludes_zero(low: float, high: float, excludes: bool) -> None:
-    assert Interval((low + high) / 2, 1.0, low, high, 5).excludes_zero is excludes
+@pytest.mark.parametrize(
+    ("low", "high", "above", "below"), [(0.1, 2, True, False), (-2, -0.1, False, True), (-1, 1, False, False)]
+)
+def test_where_zero_is(low: float, high: float, above: bool, below: bool) -> None:
+    interval = Interval((low + high) / 2, 1.0, low, high, 5)
+    assert (interval.is_above_zero, interval.is_below_zero) == (above, below)
+    assert interval.excludes_zero is (above or below)
+
+
+def test_zero_at_the_edge_is_inside() -> None:
+    assert not Interval(1.0, 1.0, 0.0, 2.0, 5).excludes_zero
 
 
 def test_text() -> None:

@@ -39,7 +39,7 @@ class Tally(NamedTuple):
 
 def tally(differences: Sequence[Interval | None]) -> Tally:
     known = [one for one in differences if one is not None]
-    above, below = sum(one.low > 0 for one in known), sum(one.high < 0 for one in known)
+    above, below = sum(one.is_above_zero for one in known), sum(one.is_below_zero for one in known)
     return Tally(above, below, len(known) - above - below, len(differences) - len(known))
 
 

@@ -70,7 +70,7 @@ class Evidence:
         if not self.by_direction:
             return ""
         ahead = paired_interval(self.by_direction[APART], self.by_direction[BOTH_WAYS])
-        if ahead is None or ahead.low <= 0:
+        if ahead is None or not ahead.is_above_zero:
             return ""
         reached, without = _means(self.by_direction)[APART], self.means[chosen]
         if reached <= without:

@@ -20,9 +20,17 @@ class Interval(NamedTuple):
     pairs: int
 
     @property
+    def is_above_zero(self) -> bool:
+        """Clearly: not where all differences are equal, which do not tell how sure they are."""
+        return self.error > 0 and self.low > 0
+
+    @property
+    def is_below_zero(self) -> bool:
+        return self.error > 0 and self.high < 0
+
+    @property
     def excludes_zero(self) -> bool:
-        """Not where all differences are equal, which do not tell how sure they are."""
-        return self.error > 0 and (self.low > 0 or self.high < 0)
+        return self.is_above_zero or self.is_below_zero
 
     def __str__(self) -> str:
         return f"{self.mean:+.1f} [{self.low:+.1f}, {self.high:+.1f}]"

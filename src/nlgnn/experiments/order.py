@@ -44,14 +44,14 @@ class OrderEvidence:
     @property
     def is_ahead_of_local(self) -> bool:
         local = next(iter(self.differences.values()))
-        return local is not None and local.low > 0
+        return local is not None and local.is_above_zero
 
     @property
     def words(self) -> str:
         local, *controls = self.differences.values()
         if any(interval is None for interval in (local, *controls)):
             return "Too few runs succeeded to tell."
-        clear = [interval for interval in controls if interval is not None and interval.low > 0]
+        clear = [interval for interval in controls if interval is not None and interval.is_above_zero]
         if len(clear) == len(controls):
             words = "The order matters on this evidence: the model is ahead of kernel 1 and of a random order."
         elif clear:
@@ -61,7 +61,7 @@ class OrderEvidence:
                 "No evidence that the order matters: the model is not clearly ahead of kernel 1 or of a random order."
             )
         assert local is not None
-        ahead = "ahead of" if local.low > 0 else "below" if local.high < 0 else "level with"
+        ahead = "ahead of" if local.is_above_zero else "below" if local.is_below_zero else "level with"
         return f"{words} It is {ahead} its local part."
 
     def section(self) -> Section:

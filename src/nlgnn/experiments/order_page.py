@@ -194,9 +194,9 @@ def _words_on_real(cells: Sequence[OrderCell], found: Results) -> list[str]:
     measured = {dataset: interval for dataset, interval in intervals.items() if interval and dataset != NOT_COUNTED}
     if not measured:
         return []
-    ahead = [dataset for dataset, interval in measured.items() if interval.low > 0]
+    ahead = [dataset for dataset, interval in measured.items() if interval.is_above_zero]
     by_order = [graph.dataset for graph in graphs if graph.dataset in ahead and _beats_controls(graph)]
-    behind = [dataset for dataset, interval in measured.items() if interval.high < 0]
+    behind = [dataset for dataset, interval in measured.items() if interval.is_below_zero]
     return [
         f"Of {len(measured)} real graphs measured so far, votes along the learned order are clearly ahead of their "
         f"local part on {len(ahead)}{_named(ahead)}, clearly behind on {len(behind)}{_named(behind)}, and not told "
@@ -209,7 +209,7 @@ def _words_on_real(cells: Sequence[OrderCell], found: Results) -> list[str]:
 
 def _beats_controls(graph: OnGraph) -> bool:
     differences = [graph.minus(VOTE, control) for control in (FROZEN, RANDOM)]
-    return all(difference is not None and difference.low > 0 for difference in differences)
+    return all(difference is not None and difference.is_above_zero for difference in differences)
 
 
 def _named(datasets: Sequence[str]) -> str:

@@ -60,7 +60,7 @@ class Answer(NamedTuple):
         standings: dict[str, list[str]] = {kind: [] for kind in kinds}
         for label, difference in self.differences.items():
             if difference is not None:
-                kind = kinds[0] if difference.low > 0 else kinds[2] if difference.high < 0 else kinds[1]
+                kind = kinds[0] if difference.is_above_zero else kinds[2] if difference.is_below_zero else kinds[1]
                 standings[kind].append(f"{label} ({difference.mean:+.1f})")
         return " ".join(f"{kind} {', '.join(labels)}." for kind, labels in standings.items() if labels)
 

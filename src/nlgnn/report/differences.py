@@ -23,7 +23,7 @@ def difference_rows(differences: Mapping[str, Interval | None]) -> list[dict[str
             "low": interval.low,
             "high": interval.high,
             "runs": interval.pairs,
-            "standing": (AHEAD if interval.mean > 0 else BEHIND) if interval.excludes_zero else NOT_CLEAR,
+            "standing": AHEAD if interval.is_above_zero else BEHIND if interval.is_below_zero else NOT_CLEAR,
         }
         for label, interval in differences.items()
         if interval is not None
