@@ -16,6 +16,7 @@ from nlgnn.experiments.learned_order import (
     FROZEN,
     LABEL_SHARES,
     LOCAL,
+    LOUD,
     MANY,
     NUISANCES,
     PLANTED_SEEDS,
@@ -127,6 +128,17 @@ def test_differences_are_paired_over_splits_and_seeds(tmp_path: Path) -> None:
         write(by_condition[control], tmp_path, local.tolist())
     words = section(order_sections(cells, tmp_path, "random-60"), "In plain words").text
     assert "random orders, is clear on 1 (texas)." in words
+
+
+def test_louder_votes_stand_beside_the_usual_ones(tmp_path: Path) -> None:
+    cells = [cell for cell in order_cells("random-60") if cell.dataset in ("texas", "actor")]
+    for cell in cells:
+        if cell.dataset == "texas" and cell.condition in (LOCAL, LOUD.name):
+            write(cell, tmp_path, [50.0, 60.0] * 15 if cell.condition == LOCAL else [51.0, 63.0] * 15)
+    (row,) = section(order_sections(cells, tmp_path, "random-60"), "Are votes too quiet?").rows
+    assert row["dataset"] == "texas"  # not measured on actor
+    assert row[VOTE] == row[f"{VOTE}, minus local"] == "…"
+    assert row[f"{LOUD.name}, minus local"].startswith("+2.0 [+1.2, +2.8]")
 
 
 @pytest.mark.parametrize("missing", [False, True])

@@ -106,6 +106,16 @@ def test_the_scale_gives_the_wanted_perplexity(wanted):
     assert torch.special.entr(chances).sum(1).exp().median().item() == pytest.approx(wanted, rel=0.01)
 
 
+@pytest.mark.parametrize(("columns", "quiet"), [(2, False), (300, True)])
+def test_in_wide_inputs_votes_are_quiet_at_first(columns, quiet):
+    torch.manual_seed(0)
+    order, x = MetricOrder(columns).eval(), torch.randn(600, columns)
+    order.choose_scale(x)
+    with torch.no_grad():
+        weights = order.heard(order(x), torch.ones(600, 1))
+    assert bool(weights.median() < order.eps) is quiet
+
+
 def test_columns_count_alike_at_first_whatever_their_units():
     order = MetricOrder(4).double()
     x = torch.from_numpy(random_graph().x).double()

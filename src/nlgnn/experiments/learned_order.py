@@ -71,6 +71,13 @@ CONDITIONS = (
     Condition("convolution, kernel 1", {"kernel_size": 1}),
 )
 MANY = Condition(f"{VOTE}, 16 orders", {**METRIC, "metric_orders": 16}, control=False, metric=True)
+# In wide inputs all are far from each other: what a node hears at first is small beside eps, and votes are quiet.
+LOUD = Condition(f"{VOTE}, small eps", {**METRIC, "metric_eps": 5e-5}, control=False, metric=True)
+# Those of hundreds of columns that are soon measured; the others are as wide.
+WIDE = (
+    *("texas", "wisconsin", "cornell", "mushroom-body-left"),
+    *("chameleon-filtered", "squirrel-filtered", "chameleon", "cora", "citeseer"),
+)
 
 
 @dataclass(frozen=True)
@@ -148,7 +155,8 @@ def order_cells(protocol: str) -> list[SearchedCell]:
     ]
     few = [planted_cell(vote, seed, label_share=share) for share in LABEL_SHARES for seed in PLANTED_SEEDS]
     real = [real_cell(dataset, condition, protocol) for dataset in LOCAL_OF for condition in CONDITIONS]
-    return [*main, *noisy, *few, *real]
+    loud = [real_cell(dataset, LOUD, protocol) for dataset in WIDE]
+    return [*main, *noisy, *few, *real, *loud]
 
 
 def planted_cell(condition: Condition, seed: int, **hardness: Any) -> PlantedCell:

@@ -17,6 +17,7 @@ from nlgnn.experiments.learned_order import (
     FROZEN,
     LABEL_SHARES,
     LOCAL,
+    LOUD,
     MANY,
     NUISANCES,
     ON_PLANTED,
@@ -25,6 +26,7 @@ from nlgnn.experiments.learned_order import (
     RANDOM,
     SEEDS,
     VOTE,
+    WIDE,
     OrderCell,
     PlantedCell,
     order_cells,
@@ -76,6 +78,7 @@ def order_sections(cells: Sequence[SearchedCell], results: Path, protocol: str) 
     if real:
         graphs = [_on_graph(dataset, real, found) for dataset in dict.fromkeys(cell.dataset for cell in real)]
         sections += [_accuracies(graphs, protocol), _differences(graphs, protocol)]
+        sections += [_louder(wide)] if (wide := [graph for graph in graphs if graph.dataset in WIDE]) else []
     return [*_verdict(easy, real, found), *sections]
 
 
@@ -163,6 +166,22 @@ def _differences(graphs: Sequence[OnGraph], protocol: str) -> Section:
         "chance."
     )
     return Section("Minus the local part", rows, caption)
+
+
+def _louder(graphs: Sequence[OnGraph]) -> Section:
+    names = (LOCAL, VOTE, LOUD.name)
+    rows = [
+        {"dataset": graph.dataset}
+        | {name: graph.figure(name) for name in names}
+        | {f"{name}, minus local": str(graph.minus(name, LOCAL) or OPEN) for name in names[1:]}
+        for graph in graphs
+    ]
+    caption = (
+        "In inputs of hundreds of columns all nodes are far from each other, and what most hear at first is small "
+        f"beside ε: their votes say little, and teach little. Here ε is {LOUD.options['metric_eps']:g}, far "
+        "below its default. Test figures and intervals as above."
+    )
+    return Section("Are votes too quiet?", rows, caption)
 
 
 def _verdict(planted: Sequence[PlantedCell], real: Sequence[OrderCell], found: Results) -> list[Section]:

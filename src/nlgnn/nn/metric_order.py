@@ -11,7 +11,8 @@ With g the raw input of a node (its features, or its row of the adjacency matrix
 over the training nodes u among those within some positions of v in any order, v itself left out. So a node never hears
 of its own label. Training labels teach the metric through the *distances* within windows; the orders only decide
 whom a node can hear, in :math:`O(n \log n)`. The vectors :math:`u_h` are drawn anew in every step, and fixed in
-evaluation. S is chosen once so that a node hears about `perplexity` others at the start.
+evaluation. S is chosen once so that about `perplexity` others share in what a node hears at the start. In wide inputs
+all of them are far, and what it hears is small beside eps.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class MetricOrder(nn.Module):
         dim: dimensions of the metric; with one alone nothing is learned.
         orders: projections, each of which is an order of all nodes.
         radius: positions on either side of a node within which others are heard.
-        perplexity: how many others a node hears at the start, in the median.
+        perplexity: how many others share in what a node hears at the start, in the median.
         eps: how strongly a vote of far nodes is drawn to nothing, or to the classes' shares.
         form: "residual" votes what the local model got wrong, "label" the labels themselves.
         random: whether nodes are sorted at random instead: a control.

@@ -27,7 +27,7 @@ class NonLocalOf(NonLocal):
         metric_dim: dimensions of a learned metric.
         metric_orders: projections of the metric that nodes are sorted along.
         metric_radius: positions on either side of a node within which it hears others.
-        metric_perplexity: how many others a node hears at the start.
+        metric_perplexity: how many others share in what a node hears at the start.
         metric_eps: how strongly votes of far nodes are drawn to nothing.
         metric_form: what is voted: residual is what the local model got wrong, label the labels themselves.
         options: those of the local model and of `NonLocal`. `dropout` is also the rate between the convolutions,
