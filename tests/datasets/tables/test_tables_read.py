@@ -183,6 +183,8 @@ def test_no_edges_and_no_nodes(tmp_path: Path) -> None:
         read_graph(tmp_path / "nodes.csv", source="x")
     with pytest.raises(OptionError, match=r"'id' .* has two roles"):
         read_graph(tmp_path / "nodes.csv", id="id", label="id")
+    with pytest.raises(OptionError, match="holds ids, no labels"):
+        read_graph(tmp_path / "nodes.csv", label="id")
 
 
 class TestLabels:

@@ -73,6 +73,11 @@ def node_roles(table: Table, id: str | None, label: str | None, split: str | Non
     splits = split_columns(table, split, notes) if split is not None or find_splits else ()
     taken = {*splits} if label is None else {label, *splits}
     if id is None:
+        if label is not None and plain(label) in SURE_ID_NAMES and all_different(table, label):
+            raise OptionError(
+                f"the column {label!r} of {table.source} holds ids, no labels: every row has another.",
+                "Name a column of classes.",
+            )
         id = find_id(table, [name for name in table.columns if name not in taken], notes)
     else:
         table.require(id, "the ids")
