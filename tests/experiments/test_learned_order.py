@@ -31,7 +31,7 @@ from nlgnn.experiments.order_page import ORDER_TABLE, order_sections
 from nlgnn.experiments.searched import SearchedCell
 from nlgnn.experiments.section import Section
 from nlgnn.report.degradation_picture import LABELS, NOISE, degradation_rows, draw_degradation
-from nlgnn.report.formats import markdown_page
+from nlgnn.report.formats import latex_page, markdown_page
 from nlgnn.report.sequence_pictures import draw_learned_orders
 
 ROOT = Path(__file__).parents[2]
@@ -135,7 +135,7 @@ def test_louder_votes_stand_beside_the_usual_ones(tmp_path: Path) -> None:
     for cell in cells:
         if cell.dataset == "texas" and cell.condition in (LOCAL, LOUD.name):
             write(cell, tmp_path, [50.0, 60.0] * 15 if cell.condition == LOCAL else [51.0, 63.0] * 15)
-    (row,) = section(order_sections(cells, tmp_path, "random-60"), "Are votes too quiet?").rows
+    (row,) = section(order_sections(cells, tmp_path, "random-60"), "Louder votes").rows
     assert row["dataset"] == "texas"  # not measured on actor
     assert row[VOTE] == row[f"{VOTE}, minus local"] == "…"
     assert row[f"{LOUD.name}, minus local"].startswith("+2.0 [+1.2, +2.8]")
@@ -182,6 +182,7 @@ def test_the_page_in_the_repository_is_made_of_its_cells() -> None:
     page = (ROOT / "docs" / "order.md").read_text()
     table = markdown_page("", sections)
     assert f"<!-- nlgnn reproduce order --table -->\n{table}<!-- end of table -->" in page
+    assert latex_page("", sections).isascii()  # LaTeX knows all its signs
 
 
 def test_the_picture_in_the_repository_is_of_its_cells() -> None:

@@ -181,7 +181,7 @@ def _louder(graphs: Sequence[OnGraph]) -> Section:
         f"beside ε: their votes say little, and teach little. Here ε is {LOUD.options['metric_eps']:g}, far "
         "below its default. Test figures and intervals as above."
     )
-    return Section("Are votes too quiet?", rows, caption)
+    return Section("Louder votes", rows, caption)
 
 
 def _verdict(planted: Sequence[PlantedCell], real: Sequence[OrderCell], found: Results) -> list[Section]:

@@ -48,6 +48,7 @@ LATEX_ESCAPES = str.maketrans(
         "▼": r"$\downarrow$",
         "≥": r"$\geq$",
         "≤": r"$\leq$",
+        "ε": r"$\epsilon$",
     }
 )
 
