@@ -74,6 +74,8 @@ def test_the_explanation_has_them() -> None:
     one, votes = explain_node(model, GRAPH, 5), votes_on(model, GRAPH, 5)
     assert [voter.node for voter in one.voters] == votes.nodes.tolist()
     assert [voter.label for voter in one.voters] == [GRAPH.class_names[GRAPH.y[node]] for node in votes.nodes]
+    hidden = explain_node(model, replace(GRAPH, y=np.full_like(GRAPH.y, -1)), 5)
+    assert [voter.label for voter in hidden.voters] == [voter.label for voter in one.voters]  # what they vote with
     assert one.vote_share == 2
     assert one.window == ()
     np.testing.assert_allclose(one.logits, logits_of(model)[5])

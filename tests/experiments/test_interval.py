@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy.stats import ttest_rel
 
-from nlgnn.experiments.interval import Interval, paired_interval
+from nlgnn.experiments.interval import Interval, paired_interval, tally
 
 
 def test_it_is_the_interval_of_the_paired_t_test() -> None:
@@ -23,13 +23,16 @@ def test_one_pair_has_no_interval() -> None:
     assert paired_interval([], []) is None
 
 
-def test_equal_differences_are_certain() -> None:
+def test_equal_differences_are_no_proof() -> None:
     assert paired_interval([3.0, 5.0], [1.0, 3.0]) == (2.0, 0.0, 2.0, 2.0, 2)
     same = paired_interval([3.0, 5.0], [3.0, 5.0])
     assert same is not None
     assert not same.excludes_zero
     equal = paired_interval([3.0, 5.0], [1.0, 3.0])  # which may be chance: nothing tells how much they vary
     assert not equal.excludes_zero
+    rounded = paired_interval([80.3, 70.3, 60.3], [80.1, 70.1, 60.1])
+    assert rounded.error > 0
+    assert not rounded.excludes_zero
 
 
 @pytest.mark.parametrize(
@@ -47,3 +50,10 @@ def test_zero_at_the_edge_is_inside() -> None:
 
 def test_text() -> None:
     assert str(Interval(-2.04, 0.5, -3.0, 1.0, 5)) == "-2.0 [-3.0, +1.0]"
+
+
+def test_tally() -> None:
+    intervals = [Interval(mean, 1.0, mean - 2.3, mean + 2.3, 10) for mean in (3.0, 2.5, -3.0, 1.9)]
+    counted = tally([*intervals, None])
+    assert counted == (2, 1, 1, 1)
+    assert str(counted) == "2 clearly above, 1 clearly below, 1 neither"

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from result_files import write_changed, write_framework
 
-from nlgnn.experiments.claims import tally
-from nlgnn.experiments.interval import Interval
 from nlgnn.experiments.results_page import RESULTS, best_printed
 from nlgnn.experiments.section import Section
 
@@ -50,13 +48,6 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
     section = shown(tmp_path)["Best non-local model by validation, random-60"]
     assert section.rows[0]["agrees"] == "▼ 0.10"  # 85.4 - 3.8 - 81.5
     assert "from within: 0 of 1 reach it so far" in section.caption
-
-
-def test_tally() -> None:
-    intervals = [Interval(mean, 1.0, mean - 2.3, mean + 2.3, 10) for mean in (3.0, 2.5, -3.0, 1.9)]
-    counted = tally([*intervals, None])
-    assert counted == (2, 1, 1, 1)
-    assert str(counted) == "2 clearly above, 1 clearly below, 1 neither"
 
 
 def test_what_held(tmp_path: Path) -> None:

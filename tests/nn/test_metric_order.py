@@ -68,7 +68,32 @@ def test_votes_are_those_of_the_equations(form, random):
     order.choose_scale(x)
     e = order(x)
     actual, expected = (one(e, local, some_known(graph)) for one in (order.votes, lambda *a: literal_votes(order, *a)))
-    assert_same(actual, expected, [order.weight])
+    strength = [order.log_strength] if form == "residual" else []
+    assert_same(actual, expected, [order.weight, order.log_temperature, *strength])
+
+
+@pytest.mark.parametrize("form", ["residual", "label"])
+def test_the_loss_is_that_of_the_equations(form):
+    """Weak votes teach metric and temperature; how strong they are is learned apart from that."""
+    graph, nodes = random_graph(), torch.arange(0, NODES, 2)
+    order = MetricOrder(4, dim=3, orders=2, radius=4, form=form).double().eval()  # the same orders always
+    x, y, local = torch.from_numpy(graph.x).double(), torch.from_numpy(graph.y), noise(NODES, CLASSES).detach()
+    order.choose_scale(x)
+    order.log_strength.data.fill_(0.7)
+    e, strength = order(x), order.log_strength.exp()
+    votes = literal_votes(order, e, local, some_known(graph))
+    actual = order.loss(e, local, y, nodes)
+    if form == "label":
+        assert_same(actual, F.cross_entropy(votes[nodes], y[nodes]), [order.weight, order.log_temperature])
+        return
+    said = votes / strength.detach()
+    weak, strong = local + 0.1 * said, local + strength * said.detach()
+    expected = F.cross_entropy(weak[nodes], y[nodes]) + F.cross_entropy(strong[nodes], y[nodes])
+    learned = [order.weight, order.log_temperature]
+    assert_same(actual, expected, learned)
+    gradient = torch.autograd.grad(order.loss(e, local, y, nodes), order.log_strength)
+    alone = torch.autograd.grad(F.cross_entropy(strong[nodes], y[nodes]), order.log_strength)
+    torch.testing.assert_close(gradient, alone)
 
 
 @pytest.mark.parametrize("form", ["residual", "label"])
@@ -158,6 +183,41 @@ def test_nodes_that_are_alike_do_not_blow_the_scale_up(kinds):
     order.choose_scale(torch.from_numpy(x))
     assert order(torch.from_numpy(x)).abs().max() < 100
     assert order.scale.min() > 0
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_tight_clusters_do_not_push_nodes_beyond_single_precision(bounded, monkeypatch):
+    if not bounded:
+        monkeypatch.setattr(metric_order, "FARTHEST", 1e30)
+    torch.manual_seed(0)
+    x = torch.randn(10, 4).double().repeat(20, 1) + 2e-4 * torch.randn(200, 4).double()
+    order = MetricOrder(4).double().eval()
+    order.choose_scale(x)
+    farthest = order(x).square().sum(1).max().item()
+    assert farthest == pytest.approx(1e8) if bounded else farthest > 1.5e8
+
+
+@pytest.mark.parametrize("dtype", [torch.half, torch.bfloat16])
+@pytest.mark.parametrize("readout", ["vote", "conv"])
+def test_half_precision_learns_too(dtype, readout):
+    graph = random_graph()
+    x, y = torch.from_numpy(graph.x * 1e-2).to(dtype), torch.from_numpy(graph.y)
+    model = NLMLP(4, 6, CLASSES, order="metric", readout=readout, num_nodes=NODES).to(dtype)
+    model.before_training((x, None), y)
+    assert model.metric.scale.isfinite().all()
+    model.loss(model(x), y, torch.arange(NODES)).backward()
+    assert model.metric.weight.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("to_sparse", [Tensor.to_sparse, Tensor.to_sparse_csr])
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_sparse_tensors_keep_their_units(to_sparse):
+    graph = random_graph()
+    x = to_sparse(torch.from_numpy(np.where(graph.x > 0.5, graph.x, 0)))
+    order = MetricOrder(4)
+    order.choose_scale(x)
+    assert order.scale.unique().numel() == 1
+    assert order(x).shape == (NODES, 16)
 
 
 def test_features_on_disk_are_standardised_alike(tmp_path, monkeypatch):
@@ -260,6 +320,9 @@ def test_residuals_are_those_of_evaluation():
     model.train()
     model(*inputs)
     assert all(module.training for module in model.modules())
+    model.local.eval()  # frozen, it stays so
+    model(*inputs)
+    assert not any(module.training for module in model.local.modules())
 
 
 def test_adjacency_rows_as_input_of_the_metric():
@@ -329,8 +392,20 @@ def test_a_metric_is_given_where_it_is_needed_and_only_there():
 
 @pytest.mark.usefixtures("as_users_run_it")
 def test_adjacency_rows_need_the_number_of_nodes():
-    with pytest.raises(OptionError, match="in_channels=0"):
+    with pytest.raises(OptionError, match="needs the number of nodes"):
         NLMLP(4, 6, CLASSES, order="metric", readout="conv", metric_input="adjacency")
+    with pytest.raises(OptionError, match="votes need the number of nodes"):
+        NLMLP(4, 6, CLASSES, order="metric")
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize("known", [torch.ones(NODES, dtype=torch.bool), torch.tensor([2]), torch.zeros(NODES)])
+def test_what_are_no_labels_is_refused(known):
+    """Such as a mask, with which all nodes would vote."""
+    graph = random_graph()
+    model = model_of(graph)
+    with pytest.raises(DataError, match="60 whole numbers"):
+        model.before_training(prepare(model, graph), known)
 
 
 def test_adjacency_rows_have_the_weights_of_edges():

@@ -21,6 +21,7 @@ from nlgnn.analysis.sequence import non_local, sorting_aggregation
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph, as_integers
 from nlgnn.nn.inputs import prepare
+from nlgnn.nn.modes import evaluating
 from nlgnn.nn.sequence import RowConv, convolve, is_plain
 from nlgnn.training.replicas import evaluate
 
@@ -76,11 +77,8 @@ def convolutions_to_split(model: nn.Module) -> list[RowConv]:
 
 def evaluate_on(model: nn.Module, graph: Graph) -> Float[Tensor, "n c"]:
     """Logits of all nodes, without dropout; the model stays in its mode."""
-    was_training = model.training
-    try:
+    with evaluating(model):
         return evaluate(model, prepare(model, graph, next(model.parameters()).device))
-    finally:
-        model.train(was_training)
 
 
 @dataclass(frozen=True, eq=False)

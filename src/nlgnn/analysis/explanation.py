@@ -151,9 +151,13 @@ def _of_split(split: Explanations, graph: Graph, predictions: NDArray[np.int64])
 
 def _of_votes(votes: Votes, graph: Graph, predictions: NDArray[np.int64]) -> dict[str, Any]:
     added = [None] * len(votes.nodes) if votes.contributions is None else list(votes.contributions)
+    facts = [
+        _facts(graph, predictions, node) | {"label": graph.class_names[label]}
+        for node, label in zip(votes.nodes.tolist(), votes.labels.tolist(), strict=True)
+    ]
     voters = tuple(
-        Voter(**_facts(graph, predictions, node), weight=weight, contributions=contributions)
-        for node, weight, contributions in zip(votes.nodes.tolist(), votes.weights.tolist(), added, strict=True)
+        Voter(**fact, weight=weight, contributions=contributions)
+        for fact, weight, contributions in zip(facts, votes.weights.tolist(), added, strict=True)
     )
     return {"voters": voters, "vote_share": votes.share, "own": votes.own, "silenced": votes.own}
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.inputs import prepare
+from nlgnn.nn.modes import evaluating
 from nlgnn.nn.nonlocal_ import NonLocal
 from nlgnn.training.replicas import logits_of
 
@@ -44,9 +45,7 @@ def project(model: nn.Module, graph: Graph, limit: int = 10_000) -> Projection:
 def _what_the_classifier_sees(
     model: nn.Module, graph: Graph, nodes: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], str]:
-    was_training = model.training
-    model.eval()
-    with torch.no_grad():
+    with evaluating(model), torch.no_grad():
         inputs = prepare(model, graph, next(model.parameters()).device)
         if isinstance(model, NonLocal) and model.metric is not None:
             parts, of_what = [model.metric(model.raw_input(inputs))], "where nodes stand in the learned metric"
@@ -56,7 +55,6 @@ def _what_the_classifier_sees(
         else:
             parts, of_what = [logits_of(model(*inputs))], "logits: a number for each class, of which the highest wins"
         embedding = torch.cat([part[nodes] for part in parts], dim=1).double().cpu().numpy()
-    model.train(was_training)
     return embedding, of_what
 
 

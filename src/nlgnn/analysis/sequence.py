@@ -14,6 +14,7 @@ from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.aggregation import NonLocalAggregation
 from nlgnn.nn.inputs import prepare
+from nlgnn.nn.modes import evaluating
 from nlgnn.nn.nonlocal_ import NonLocal
 from nlgnn.training.run import Run
 
@@ -31,13 +32,10 @@ def sorted_sequence(model: NonLocal, graph: Graph) -> SortedSequence:
 
     The graph's features must be scaled as in training (`graph.scale_features(recipe.features)`).
     """
-    was_training = model.training
-    model.eval()
-    with torch.no_grad():
+    with evaluating(model), torch.no_grad():
         parameter = next(model.parameters())
         inputs = prepare(model, graph, parameter.device)
         scores, order = (values.cpu().numpy() for values in model.sort_order(*inputs))
-    model.train(was_training)
     return SortedSequence(order, scores[order], graph.y[order])
 
 

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.inputs import prepare
+from nlgnn.nn.modes import evaluating
 from nlgnn.nn.nonlocal_ import NonLocal
 from nlgnn.nn.vote import SHARES
 
@@ -25,6 +26,7 @@ class Votes(NamedTuple):
     """
 
     nodes: NDArray[np.int64]  # [k]
+    labels: NDArray[np.int64]  # [k], which they vote with
     weights: Figures  # [k]
     own: Figures  # [c], the local logits
     contributions: Figures | None  # [k, c]
@@ -34,13 +36,12 @@ class Votes(NamedTuple):
 @torch.no_grad()
 def votes_on(model: NonLocal, graph: Graph, node: int) -> Votes:
     """The graph's features must be scaled as in training; the model stays in its mode."""
-    metric, vote, was_training = model.metric, model.vote, model.training
+    metric, vote = model.metric, model.vote
     assert metric is not None
     assert vote is not None
-    model.eval()
-    local, e = model.located(*prepare(model, graph, vote.known.device))
-    nodes, weights = metric.heard_by(e, node)
-    model.train(was_training)
+    with evaluating(model):
+        local, e = model.located(*prepare(model, graph, vote.known.device))
+        nodes, weights = metric.heard_by(e, node)
     speaking = vote.known[nodes] >= 0
     order = weights[speaking].argsort(descending=True, stable=True)
     nodes, weights = nodes[speaking][order], weights[speaking][order]
@@ -50,7 +51,8 @@ def votes_on(model: NonLocal, graph: Graph, node: int) -> Votes:
         said = metric.messages(local, vote.known)[nodes, :-1]
         factor = share * metric.log_strength.exp() / (metric.eps + weights.sum())
         contributions = (factor * weights.unsqueeze(1) * said).cpu().numpy()
-    return Votes(nodes.cpu().numpy(), weights.cpu().numpy(), local[node].cpu().numpy(), contributions, share)
+    parts = (part.cpu().numpy() for part in (nodes, vote.known[nodes], weights, local[node]))
+    return Votes(*parts, contributions=contributions, share=share)
 
 
 @torch.no_grad()
@@ -61,14 +63,13 @@ def heard_homophily(model: NonLocal, graph: Graph) -> float:
     `reconnected_homophily` it looks at all labels: an analysis, never a signal for training. The graph's features must
     be scaled as in training.
     """
-    metric, was_training = model.metric, model.training
+    metric = model.metric
     assert metric is not None
-    model.eval()
-    e = metric(model.raw_input(prepare(model, graph, metric.weight.device)))
-    y = torch.from_numpy(graph.y).to(e.device)
-    labelled = y >= 0
-    heard = metric.heard(e, F.one_hot(y.clamp(min=0)).to(e.dtype) * labelled.unsqueeze(1))[labelled]
-    model.train(was_training)
+    with evaluating(model):
+        e = metric(model.raw_input(prepare(model, graph, metric.weight.device)))
+        y = torch.from_numpy(graph.y).to(e.device)
+        labelled = y >= 0
+        heard = metric.heard(e, F.one_hot(y.clamp(min=0)).to(e.dtype) * labelled.unsqueeze(1))[labelled]
     volumes = heard.sum(1)
     own = heard.gather(1, y[labelled].unsqueeze(1)).squeeze(1) / (metric.eps + volumes)
     return float(own.sum() / (volumes / (metric.eps + volumes)).sum().clamp(min=torch.finfo(e.dtype).tiny))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from nlgnn.experiments.accuracy import ASSORTATIVE, FILTERED, FIRST, SECOND
 from nlgnn.experiments.beside import Beside
 from nlgnn.experiments.framework import LOCAL
-from nlgnn.experiments.interval import Interval
+from nlgnn.experiments.interval import tally
 from nlgnn.experiments.measured import OPEN
 from nlgnn.experiments.section import Section
 
@@ -19,28 +19,6 @@ class Findings(NamedTuple):
 
     beside: Sequence[Beside]
     validation: dict[tuple[str, str], float]
-
-
-class Tally(NamedTuple):
-    """How many differences are clearly above zero, clearly below, or neither; and how many are not known yet."""
-
-    above: int
-    below: int
-    neither: int
-    open: int
-
-    @property
-    def known(self) -> int:
-        return self.above + self.below + self.neither
-
-    def __str__(self) -> str:
-        return f"{self.above} clearly above, {self.below} clearly below, {self.neither} neither"
-
-
-def tally(differences: Sequence[Interval | None]) -> Tally:
-    known = [one for one in differences if one is not None]
-    above, below = sum(one.is_above_zero for one in known), sum(one.is_below_zero for one in known)
-    return Tally(above, below, len(known) - above - below, len(differences) - len(known))
 
 
 def claim_sections(findings: Findings, protocol: str) -> list[Section]:

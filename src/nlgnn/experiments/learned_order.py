@@ -45,8 +45,7 @@ WITHOUT_FEATURES = {"mushroom-body-left": {"metric_input": "adjacency"}}
 class Condition(NamedTuple):
     """One way to order nodes and to read the order.
 
-    `control`: nothing is learned of where a node stands; `local`: it is the local part alone; `metric`: there is a
-    metric, learned or not.
+    `control`: no order is learned; `local`: it is the local part alone; `metric`: there is a metric, learned or not.
     """
 
     name: str
@@ -58,7 +57,7 @@ class Condition(NamedTuple):
 
 METRIC: Settings = {"order": "metric"}
 VOTE, CONV, LOCAL, SCORE = "learned order, votes", "learned order, convolution", "local part", "order by score"
-FROZEN, RANDOM = "votes, metric frozen", "votes, random orders"
+FROZEN, RANDOM, KERNEL_1 = "votes, metric frozen", "votes, random orders", "convolution, kernel 1"
 CONDITIONS = (
     Condition(VOTE, METRIC, control=False, metric=True),
     Condition("learned order, votes of labels", {**METRIC, "metric_form": "label"}, control=False, metric=True),
@@ -68,12 +67,12 @@ CONDITIONS = (
     Condition(FROZEN, {**METRIC, "metric_lr": 0.0}, metric=True),
     Condition(RANDOM, {"order": "random", "readout": "vote"}, metric=True),
     Condition("convolution, random order", {"order": "random"}),
-    Condition("convolution, kernel 1", {"kernel_size": 1}),
+    Condition(KERNEL_1, {"kernel_size": 1}),
 )
 MANY = Condition(f"{VOTE}, 16 orders", {**METRIC, "metric_orders": 16}, control=False, metric=True)
 # In wide inputs all are far from each other: what a node hears at first is small beside eps, and votes are quiet.
 LOUD = Condition(f"{VOTE}, small eps", {**METRIC, "metric_eps": 5e-5}, control=False, metric=True)
-# Those of hundreds of columns that are soon measured; the others are as wide.
+# Of those with hundreds of columns the ones that are soon measured.
 WIDE = (
     *("texas", "wisconsin", "cornell", "mushroom-body-left"),
     *("chameleon-filtered", "squirrel-filtered", "chameleon", "cora", "citeseer"),

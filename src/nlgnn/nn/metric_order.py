@@ -32,9 +32,9 @@ from nlgnn.nn.dense import cross_entropy
 from nlgnn.nn.dropout import RandomNormals
 from nlgnn.nn.inputs import Features
 from nlgnn.nn.layers import times
-from nlgnn.nn.sparse import Operator
+from nlgnn.nn.modes import evaluating
 from nlgnn.nn.streamed import StreamedFeatures
-from nlgnn.nn.windows import Neighbours, window_neighbours, window_sums
+from nlgnn.nn.windows import Neighbours, in_full_precision, window_neighbours, window_sums
 
 NODES_FOR_THE_SCALE, ROWS_AT_ONCE = 4096, 2**16
 HALVINGS, MOST_ORDERS = 30, 64
@@ -168,7 +168,7 @@ class MetricOrder(nn.Module):
 
     def principal_keys(self, e: Float[Tensor, "n m"]) -> Float[Tensor, " n"]:
         """One order for all: along the direction in which nodes differ most."""
-        centred = e.detach()  # as forward gives it
+        centred = in_full_precision(e.detach())  # in the middle, as forward gives it
         spread = torch.nan_to_num(centred.mT @ centred)  # what is no number is for the loss to tell
         direction = torch.linalg.eigh(spread).eigenvectors[:, -1]
         largest = direction.gather(0, direction.abs().argmax(keepdim=True))  # whose sign decides which end is first
@@ -184,13 +184,13 @@ class MetricOrder(nn.Module):
         clusters more nodes are heard than wanted: see `FARTHEST`.
         """
         self.scale.fill_(1)
-        if not isinstance(g, Operator):
-            self.scale.copy_(_inverse_deviations(g).unsqueeze(1))
-        e, was_training = self(g), self.training
-        self.eval()
+        if isinstance(g, StreamedFeatures) or (isinstance(g, Tensor) and g.layout == torch.strided):
+            largest = torch.finfo(self.scale.dtype).max
+            self.scale.copy_(_inverse_deviations(g).clamp(max=largest).unsqueeze(1))
+        e = in_full_precision(self(g))
         count = min(len(e), NODES_FOR_THE_SCALE)
-        distances, near = self.distances(e, torch.arange(count, device=e.device) * len(e) // count)
-        self.train(was_training)
+        with evaluating(self):
+            distances, near = self.distances(e, torch.arange(count, device=e.device) * len(e) // count)
         farthest = float(e.square().sum(1).max().clamp(min=1e-30))
         self.scale.mul_(min(_scale_for(self.perplexity, distances, near.counted), math.sqrt(FARTHEST / farthest)))
 

@@ -18,6 +18,7 @@ from nlgnn.nn.dense import cross_entropy
 from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Edges, Features, Inputs, prepare_plain
 from nlgnn.nn.metric_order import MetricOrder
 from nlgnn.nn.model import reset
+from nlgnn.nn.modes import evaluating
 from nlgnn.nn.sequence import is_plain, stable_order
 from nlgnn.nn.sparse import Operator
 from nlgnn.nn.vote import Vote
@@ -136,7 +137,9 @@ class NonLocal(nn.Module):
         self.head: nn.Linear | None = None
         self.residual = head == "residual"
         if readout == "vote":
-            self.vote = Vote(num_nodes or 0)
+            if num_nodes is None:
+                raise OptionError("votes need the number of nodes.", "Give num_nodes.")
+            self.vote = Vote(num_nodes)
             return
         if aggregation == "attention":
             self.aggregation = GlobalAttention()
@@ -218,7 +221,7 @@ class NonLocal(nn.Module):
         if self.metric is not None:
             self.metric.choose_scale(self.raw_input(inputs))
         if self.vote is not None:
-            self.vote.known.data.copy_(known)
+            self.vote.remember(known)
 
     def raw_input(self, inputs: tuple[Any, ...]) -> Any:
         """What the metric looks at: features come first, what `prepare` adds for the metric last."""
@@ -305,11 +308,8 @@ class NonLocal(nn.Module):
         """The local logits as in evaluation."""
         if getattr(self.local, "deterministic", False):
             return z.detach()
-        self.local.eval()
-        with torch.no_grad():
-            quiet = self._embedded(*self._local_input(inputs))
-        self.local.train()
-        return quiet
+        with evaluating(self.local), torch.no_grad():
+            return self._embedded(*self._local_input(inputs))
 
     def _mixed(self, z: Tensor, *where: Any, **keys: Tensor) -> Float[Tensor, "n c"]:
         """Logits from the embedding and what comes along the order."""

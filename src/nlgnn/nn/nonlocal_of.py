@@ -75,8 +75,11 @@ class NonLocalOf(NonLocal):
         local = self.local_class(in_channels, hidden_channels, width, **local_options)
         order = options.get("order", "score")
         if order == "metric" or readout_of(order, options.get("readout")) == "vote":
+            looks_at_adjacency = options.get("metric_input") == "adjacency"
+            if looks_at_adjacency and options.get("num_nodes") is None:
+                raise OptionError("metric_input='adjacency' needs the number of nodes.", "Give num_nodes.")
             wrapper_options["metric"] = MetricOrder(
-                options.get("num_nodes") or 0 if options.get("metric_input") == "adjacency" else in_channels,
+                options["num_nodes"] if looks_at_adjacency else in_channels,
                 dim=metric_dim,
                 orders=metric_orders,
                 radius=metric_radius,

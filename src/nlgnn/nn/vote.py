@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from nlgnn.errors import DataError
@@ -33,6 +33,16 @@ class Vote(nn.Module):
     def reset_parameters(self) -> None:
         self.known.data.fill_(-1)
         self.share.data.fill_(SHARES.index(1.0))
+
+    def remember(self, known: Int[Tensor, " n"]) -> None:
+        """The labels to vote with; -1 where a node has no vote."""
+        if known.shape != self.known.shape or known.dtype == torch.bool or known.is_floating_point():
+            raise DataError(
+                f"labels to vote with are {len(self.known)} whole numbers, but these are {str(known.dtype)[6:]} of "
+                f"shape {list(known.shape)}.",
+                "Give the labels of training nodes, and -1 for all others.",
+            )
+        self.known.data.copy_(known)
 
     def forward(
         self, metric: MetricOrder, local: Float[Tensor, "n c"], e: Float[Tensor, "n m"]

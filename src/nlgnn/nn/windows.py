@@ -33,10 +33,15 @@ def window_sums(
     e: Float[Tensor, "n m"], messages: Float[Tensor, "n s"], keys: Float[Tensor, "h n"], radius: int
 ) -> Float[Tensor, "n s"]:
     """What every node hears. The messages and the keys that nodes are sorted by get no gradient."""
-    e, messages = (part.float() if part.dtype in (torch.half, torch.bfloat16) else part for part in (e, messages))
+    e, messages = in_full_precision(e), in_full_precision(messages)
     one = (part.unsqueeze(0) for part in (e, messages.detach(), keys.detach()))
     sums: Tensor = _WindowSums.apply(*one, min(radius, max(1, len(e) - 1)))[0]  # further there is nobody
     return sums.squeeze(0)
+
+
+def in_full_precision(values: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+    """Half precision is too coarse for distances."""
+    return values.float() if values.dtype in (torch.half, torch.bfloat16) else values
 
 
 class Neighbours(NamedTuple):
