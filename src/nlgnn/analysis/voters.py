@@ -51,8 +51,8 @@ def votes_on(model: NonLocal, graph: Graph, node: int) -> Votes:
         said = metric.messages(local, vote.known)[nodes, :-1]
         factor = share * metric.log_strength.exp() / (metric.eps + weights.sum())
         contributions = (factor * weights.unsqueeze(1) * said).cpu().numpy()
-    parts = (part.cpu().numpy() for part in (nodes, vote.known[nodes], weights, local[node]))
-    return Votes(*parts, contributions=contributions, share=share)
+    numbers, labels, by_voter, own = (part.cpu().numpy() for part in (nodes, vote.known[nodes], weights, local[node]))
+    return Votes(numbers, labels, by_voter, own, contributions, share)
 
 
 @torch.no_grad()
