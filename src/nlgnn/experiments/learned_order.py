@@ -57,7 +57,8 @@ class Condition(NamedTuple):
 
 METRIC: Settings = {"order": "metric"}
 VOTE, CONV, LOCAL, SCORE = "learned order, votes", "learned order, convolution", "local part", "order by score"
-FROZEN, RANDOM, KERNEL_1 = "votes, metric frozen", "votes, random orders", "convolution, kernel 1"
+FROZEN, RANDOM = "votes, metric frozen", "votes, random orders"
+CONV_FROZEN, KERNEL_1 = "convolution, metric frozen", "convolution, kernel 1"
 CONDITIONS = (
     Condition(VOTE, METRIC, control=False, metric=True),
     Condition("learned order, votes of labels", {**METRIC, "metric_form": "label"}, control=False, metric=True),
@@ -66,6 +67,7 @@ CONDITIONS = (
     Condition(LOCAL, {}, local=True),
     Condition(FROZEN, {**METRIC, "metric_lr": 0.0}, metric=True),
     Condition(RANDOM, {"order": "random", "readout": "vote"}, metric=True),
+    Condition(CONV_FROZEN, {**METRIC, "readout": "conv", "metric_lr": 0.0}, metric=True),
     Condition("convolution, random order", {"order": "random"}),
     Condition(KERNEL_1, {"kernel_size": 1}),
 )
