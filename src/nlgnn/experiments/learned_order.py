@@ -58,7 +58,8 @@ class Condition(NamedTuple):
 METRIC: Settings = {"order": "metric"}
 VOTE, CONV, LOCAL, SCORE = "learned order, votes", "learned order, convolution", "local part", "order by score"
 FROZEN, RANDOM = "votes, metric frozen", "votes, random orders"
-CONV_FROZEN, KERNEL_1 = "convolution, metric frozen", "convolution, kernel 1"
+CONV_FROZEN, CONV_RANDOM = "convolution, metric frozen", "convolution, random order"
+KERNEL_1 = "convolution, kernel 1"
 CONDITIONS = (
     Condition(VOTE, METRIC, control=False, metric=True),
     Condition("learned order, votes of labels", {**METRIC, "metric_form": "label"}, control=False, metric=True),
@@ -68,7 +69,7 @@ CONDITIONS = (
     Condition(FROZEN, {**METRIC, "metric_lr": 0.0}, metric=True),
     Condition(RANDOM, {"order": "random", "readout": "vote"}, metric=True),
     Condition(CONV_FROZEN, {**METRIC, "readout": "conv", "metric_lr": 0.0}, metric=True),
-    Condition("convolution, random order", {"order": "random"}),
+    Condition(CONV_RANDOM, {"order": "random"}),
     Condition(KERNEL_1, {"kernel_size": 1}),
 )
 MANY = Condition(f"{VOTE}, 16 orders", {**METRIC, "metric_orders": 16}, control=False, metric=True)
