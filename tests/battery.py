@@ -1,4 +1,4 @@
-"""What every registered system must do, with every preset, in the manner of scikit-learn's estimator checks.
+"""What every registered system must do, in the manner of scikit-learn's estimator checks.
 
 A check is a function `check_…(case)`. A system that is registered later is checked without a change here.
 """
@@ -21,34 +21,25 @@ from torch import Tensor, nn
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, random_split
-from nlgnn.nn.inputs import (
-    TAKES_WHAT_IT_PREPARES,
-    Inputs,
-    ignores_weights,
-    move,
-    prepare,
-    prepare_plain,
-    undirected_edges,
-)
+from nlgnn.models.build import configure, resolve
+from nlgnn.models.options import model_options
+from nlgnn.models.registry import PRESETS, SYSTEMS
+from nlgnn.nn.base import Model, ignores_weights, logits_of, prepare
+from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Inputs, move, prepare_plain, undirected_edges
 from nlgnn.training.fit import fit
+from nlgnn.training.loop import evaluate
 from nlgnn.training.metrics import measure_all
-from nlgnn.training.options import model_options
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.replicas import cross_entropy_of, evaluate, logits_of
-from nlgnn.training.run import Run, RunFolder
-from nlgnn.training.systems import PRESETS, SYSTEMS, configure, resolve
+from nlgnn.training.run_folder import Run, RunFolder
 from nlgnn.training.train import Plan, train
 
 # Small, where a system has these options.
 SMALL = {"hidden": 6, "heads": 2}
 
 LEARNED_ORDERS: list[tuple[str, dict[str, Any]]] = [
-    ("nlmlp", {"order": "metric"}),
-    ("nlmlp", {"order": "metric", "metric_form": "label"}),
-    ("nlmlp", {"order": "metric", "readout": "conv"}),
-    ("nlgcn", {"order": "metric", "metric_input": "adjacency"}),
-    ("nlmlp", {"order": "metric", "metric_input": "adjacency", "readout": "conv"}),
-    ("nlgat", {"order": "metric"}),
+    ("nlmlp", {"order": "learned"}),
+    ("vote-gcn", {"space_input": "adjacency"}),
+    ("nlmlp", {"order": "learned", "space_input": "adjacency"}),
 ]
 
 
@@ -79,8 +70,7 @@ class Case:
         for parameter in model.parameters():
             if parameter.is_floating_point():
                 parameter.data = torch.randn(parameter.shape, dtype=torch.float64, generator=generator)
-        if hasattr(model, "before_training"):
-            model.before_training(prepare(model, graph), torch.from_numpy(graph.y))
+        model.start(prepare(model, graph), torch.from_numpy(graph.y))
         return model
 
     def fit(self, graph: Graph, split: Split, **wanted: Any) -> Run:
@@ -105,7 +95,9 @@ def cases() -> list[Case]:
     return [*distinct.values(), *forms, *learned_orders]
 
 
-CASES = cases()
+# Together they cover every base behaviour: no edges, operators, attention, two operators, nodes known by number,
+# scores, learned orders, votes and a local part from the registry.
+REPRESENTATIVES = ("mlp", "gcn", "gat", "nlmlp", "nlgcn", "nlgat", "h2gcn", "linkx", "nl-sage", "vote-gcn")
 
 
 def random_graph(num_nodes: int = 24, num_classes: int = 3, edges: int = 50, seed: int = 0) -> Graph:
@@ -134,12 +126,12 @@ def logits(model: nn.Module, graph: Graph) -> Tensor:
     return evaluate(model, inputs_of(model, graph))
 
 
-def gradients(model: nn.Module, graph: Graph) -> dict[str, Tensor | None]:
+def gradients(model: Model, graph: Graph) -> dict[str, Tensor | None]:
     """Of the system's own loss over all nodes, in training mode."""
     torch.manual_seed(0)
     model.train()
-    loss_of = getattr(model, "loss", cross_entropy_of)
-    loss_of(model(*inputs_of(model, graph)), torch.from_numpy(graph.y), torch.arange(graph.num_nodes)).backward()
+    output = model.training_output(*inputs_of(model, graph))
+    model.loss(output, torch.from_numpy(graph.y), torch.arange(graph.num_nodes)).backward()
     return {name: parameter.grad for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
@@ -393,3 +385,4 @@ def check_containers(case: Case) -> None:
 
 
 CHECKS = [check for name, check in list(globals().items()) if name.startswith("check_")]
+STRUCTURAL = (check_shape, check_permutation_equivariance, check_run_folder, check_test_labels_do_not_matter)

@@ -1,4 +1,4 @@
-"""For all tests: types and shapes checked at run time, one thread, the same examples every time."""
+"""Settings of all tests: one thread, the same examples every time, and types checked at run time if asked for."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ import jaxtyping
 import pytest
 from hypothesis import settings
 
-# Before anything imports nlgnn. "tower": a whole number is a float too, as for every static type checker.
-jaxtyping.install_import_hook("nlgnn", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+CHECK_TYPES = bool(os.environ.get("NLGNN_CHECK_TYPES"))
+if (
+    CHECK_TYPES
+):  # before anything imports nlgnn; takes as long as the tests themselves, so that test_types.py does it once
+    # "tower": a whole number is a float too, as for every static type checker.
+    beartype = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+    jaxtyping.install_import_hook(["nlgnn", "benchmarks"], beartype)
 
 import torch  # noqa: E402
 
 from nlgnn.graph.graph import Graph  # noqa: E402
 from nlgnn.graph.splits import Split  # noqa: E402
 
-for converting in (Graph, Split):  # their fields say what they hold; they are given anything that can be made into it
-    converting.__init__ = converting.__init__.__wrapped__
+if CHECK_TYPES:
+    for converting in (Graph, Split):  # they accept anything that can be converted to the types of their fields
+        converting.__init__ = converting.__init__.__wrapped__  # type: ignore[attr-defined, method-assign]
 
 torch.set_num_threads(1)  # on small graphs faster and steadier
 

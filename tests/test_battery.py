@@ -1,4 +1,4 @@
-"""Runs the battery: every check on every system with every preset."""
+"""Runs the battery: every check on representative models, the structural ones on all others."""
 
 from __future__ import annotations
 
@@ -6,12 +6,36 @@ from collections.abc import Callable
 
 import pytest
 
+from each_of import each_of
+
 pytest.register_assert_rewrite("battery")
 
-from battery import CASES, CHECKS, Case  # noqa: E402
+from battery import CHECKS, REPRESENTATIVES, STRUCTURAL, Case, cases  # noqa: E402
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+def chosen() -> tuple[list[Case], list[Case]]:
+    """Return one case of each representative, and one of every other system with all other forms and learned orders."""
+    first: dict[str, Case] = {}
+    forms: list[Case] = []
+    for case in cases():
+        if case.form:
+            forms.append(case)
+        else:
+            first.setdefault(case.system, case)
+    whole = [first[system] for system in REPRESENTATIVES]
+    return whole, [*(case for case in first.values() if case.system not in REPRESENTATIVES), *forms]
+
+
+WHOLE, OTHERS = chosen()
+
+
+@pytest.mark.parametrize("case", WHOLE, ids=str)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
-def test_battery(check: Callable[[Case], None], case: Case) -> None:
+def test_representatives(check: Callable[[Case], None], case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("case", OTHERS, ids=str)
+@each_of("check", STRUCTURAL, ids=lambda check: check.__name__)
+def test_structure_of_the_others(check: Callable[[Case], None], case: Case) -> None:
     check(case)

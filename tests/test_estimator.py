@@ -16,9 +16,11 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
+from each_of import each_of
 from nlgnn import Graph, NodeClassifier, load_graph
 from nlgnn.errors import NlgnnError
 from nlgnn.estimator import learning_splits
+from nlgnn.selection import evidence
 
 GRAPH = load_graph("mushroom-body")
 NAMES = np.array(GRAPH.class_names)[GRAPH.y]
@@ -29,6 +31,13 @@ SHORT: dict[str, Any] = {"n_runs": 2, "options": {"epochs": 15, "hidden": 8}}
 @pytest.fixture(scope="module")
 def fitted() -> NodeClassifier:
     return NodeClassifier("nlgcn", **SHORT).fit(GRAPH)
+
+
+@pytest.fixture
+def short_diagnosis(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(evidence.SHORT, "epochs", 3)
+    monkeypatch.setattr(evidence, "HEADS", 1)
+    monkeypatch.setattr(evidence, "is_clear", lambda difference: True)  # five runs are enough here
 
 
 def test_a_graph_with_labels(fitted: NodeClassifier) -> None:
@@ -74,12 +83,26 @@ def test_labels_of_any_kind() -> None:
         assert set(found) <= set(labels)
 
 
-def test_auto_chooses_and_says_why(tmp_path: Path) -> None:
+def test_auto_chooses_and_says_why(short_diagnosis: None, tmp_path: Path) -> None:
     estimator = NodeClassifier(n_runs=2, options={"epochs": 15}).fit(GRAPH)
     assert estimator.model_ in ("gcn", "nlgcn", "gat", "nlgat", "mlp", "nlmlp")
     assert estimator.verdict_
+    assert estimator.reason_.startswith(f"Chose {estimator.model_}: its validation accuracy")
     estimator.save(tmp_path / "model")
-    assert NodeClassifier.load(tmp_path / "model", GRAPH).verdict_ == estimator.verdict_
+    loaded = NodeClassifier.load(tmp_path / "model", GRAPH)
+    assert (loaded.verdict_, loaded.reason_) == (estimator.verdict_, estimator.reason_)
+
+
+def test_auto_sees_no_other_labels_and_the_metric_that_is_asked_for(short_diagnosis: None) -> None:
+    learned = NODES[::2]
+    options = {"epochs": 5, "hidden": 4, "metric": "macro-f1"}
+    one, two = (
+        NodeClassifier(graph=graph, n_runs=2, options=options).fit(learned, NAMES[learned])
+        for graph in (GRAPH, replace(GRAPH, y=np.roll(GRAPH.y, 50)))
+    )
+    assert "validation macro-f1" in one.reason_
+    assert (one.model_, one.reason_, one.verdict_) == (two.model_, two.reason_, two.verdict_)
+    np.testing.assert_array_equal(one.predict_proba(), two.predict_proba())
 
 
 def test_balanced_classes_reach_the_recipe() -> None:
@@ -103,7 +126,7 @@ def test_saved_and_loaded(fitted: NodeClassifier, tmp_path: Path) -> None:
         fitted.save(tmp_path / "model")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("change", "words"),
     [
         (lambda folder: (folder / "00.safetensors").write_bytes(b"x"), "checksum"),
@@ -113,7 +136,7 @@ def test_saved_and_loaded(fitted: NodeClassifier, tmp_path: Path) -> None:
         (lambda folder: (folder / "model.json").write_text("{"), "cannot be read as a model folder"),
         (lambda folder: (folder / "model.json").unlink(), "it has no model.json"),
         (lambda folder: rewrite(folder, format_version=99), "newer version"),
-        (lambda folder: rewrite(folder, files={"../../00.safetensors": "0"}), "is no file of weights"),
+        (lambda folder: rewrite(folder, files={"../../00.safetensors": "0"}), "is not a file of weights"),
         (lambda folder: rewrite(folder, format_version="x"), "cannot be read as a model folder"),
         (lambda folder: rewrite(folder, files=[]), "cannot be used"),
         (lambda folder: rewrite(folder, parameters={"nosuch": 1}), "cannot be used"),
@@ -145,12 +168,12 @@ def rewrite(folder: Path, **changed: Any) -> None:
     (folder / "model.json").write_text(json.dumps(content | changed))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("fit", "words"),
     [
-        (lambda: NodeClassifier("gcn").fit([0, 1], ["a", "b"]), "node numbers are of no graph"),
+        (lambda: NodeClassifier("gcn").fit([0, 1], ["a", "b"]), "node numbers are given without a graph"),
         (lambda: NodeClassifier("gcn", graph=GRAPH).fit([0, 1], ["a"]), "2 nodes, but labels of shape"),
-        (lambda: NodeClassifier("gcn", graph=GRAPH).fit([0, 9999], ["a", "b"]), "no node number from 0 to 208"),
+        (lambda: NodeClassifier("gcn", graph=GRAPH).fit([0, 9999], ["a", "b"]), "no node numbers from 0 to 208"),
         (lambda: NodeClassifier("gcn").fit(GRAPH, [1]), "a graph has its own labels"),
         (lambda: NodeClassifier("gcn", graph=GRAPH).fit(NODES, ["a"] * 209), "fewer than two classes"),
         (lambda: NodeClassifier("gcm").fit(GRAPH), "there is no model 'gcm'"),
@@ -219,8 +242,7 @@ def test_divisions_are_by_class_and_differ() -> None:
 def test_a_model_that_votes_knows_its_own_nodes_only(tmp_path: Path) -> None:
     names = [f"customer {number}" for number in range(GRAPH.num_nodes)]
     graph = replace(GRAPH, node_names=names)
-    options = {"epochs": 3, "order": "metric"}
-    model = NodeClassifier("nlmlp", n_runs=1, options=options).fit(graph)
+    model = NodeClassifier("vote-mlp", n_runs=1, options={"epochs": 3}).fit(graph)
     others = replace(GRAPH, node_names=names[::-1])
     model.save(tmp_path / "model")
     for asked in (model, NodeClassifier.load(tmp_path / "model", graph)):
@@ -229,10 +251,9 @@ def test_a_model_that_votes_knows_its_own_nodes_only(tmp_path: Path) -> None:
             asked.predict_proba(others)
 
 
-@pytest.mark.parametrize("model", ["nlgcn", "nl-h2gcn", "nl-sage"])
-def test_pickled_for_another_process(model: str, tmp_path: Path) -> None:
+def test_pickled_for_another_process(tmp_path: Path) -> None:
     """As `n_jobs` of scikit-learn does it: there, nobody has made the class of the model yet."""
-    fitted = NodeClassifier(model, n_runs=1, options={"epochs": 2}).fit(GRAPH)
+    fitted = NodeClassifier("nl-h2gcn", n_runs=1, options={"epochs": 2}).fit(GRAPH)
     (tmp_path / "fitted.pickle").write_bytes(pickle.dumps(fitted))
     code = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb')).predict_proba().sum().round())"
     done = subprocess.run(

@@ -2,11 +2,8 @@ from .analysis import explain_node as explain_node
 from .analysis import sorted_sequence as sorted_sequence
 from .datasets import load_graph as load_graph
 from .datasets import planted_order_graph as planted_order_graph
-from .datasets import read_graph as read_graph
 from .errors import NlgnnError as NlgnnError
 from .estimator import NodeClassifier as NodeClassifier
-from .experiments.diagnose import diagnose as diagnose
-from .experiments.own_models import compare as compare
 from .graph import Graph as Graph
 from .graph import Split as Split
 from .graph import audit as audit
@@ -20,6 +17,8 @@ from .graph import reconnected_homophily as reconnected_homophily
 from .graph import to_networkx as to_networkx
 from .graph import to_pyg as to_pyg
 from .graph import to_scipy as to_scipy
+from .models.build import configure as configure
+from .models.registry import register as register
 from .nn import CPGCN as CPGCN
 from .nn import FAGCN as FAGCN
 from .nn import GAT as GAT
@@ -35,18 +34,22 @@ from .nn import DirGCN as DirGCN
 from .nn import GeomGCN as GeomGCN
 from .nn import GlobalAttention as GlobalAttention
 from .nn import GraphSAGE as GraphSAGE
-from .nn import MetricOrder as MetricOrder
+from .nn import LearnedOrder as LearnedOrder
+from .nn import Model as Model
+from .nn import NeighbourVote as NeighbourVote
 from .nn import NonLocal as NonLocal
-from .nn import NonLocalAggregation as NonLocalAggregation
 from .nn import SimPGCN as SimPGCN
-from .report.formats import html_page as html_page
-from .training import Recipe as Recipe
-from .training import Run as Run
-from .training import RunFolder as RunFolder
-from .training import configure as configure
-from .training import fit as fit
-from .training import fit_settings as fit_settings
-from .training import predict as predict
-from .training import tune as tune
+from .nn import SortedConv as SortedConv
+from .selection.controls import compare as compare
+from .selection.diagnosis import diagnose as diagnose
+from .tables import read_graph as read_graph
+from .training.fit import fit as fit
+from .training.fit import fit_settings as fit_settings
+from .training.fit import predict as predict
+from .training.fit import prepare as prepare
+from .training.recipe import Recipe as Recipe
+from .training.run_folder import Run as Run
+from .training.run_folder import RunFolder as RunFolder
+from .tuning.tune import tune as tune
 
 __version__: str

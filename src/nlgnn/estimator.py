@@ -1,4 +1,4 @@
-"""NodeClassifier: a model of this package as scikit-learn knows them."""
+"""NodeClassifier: the models of this package as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -16,38 +16,76 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from nlgnn.errors import DataError, OptionError, RunFolderError
-from nlgnn.experiments.auto import choose_model
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
-from nlgnn.training.execution import model_like
+from nlgnn.models.build import configure
+from nlgnn.nn.base import as_model
+from nlgnn.selection.auto import choose_model
+from nlgnn.training.device import model_like
 from nlgnn.training.fit import fit, predict
 from nlgnn.training.model_folder import ModelFolder
-from nlgnn.training.prediction import temperatures, together, without_weights
+from nlgnn.training.predict import mean_probabilities, temperatures, without_weights
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.run import Run
-from nlgnn.training.systems import configure
+from nlgnn.training.run_folder import Run
+from nlgnn.training.train import AUTO
 
 VALIDATION_SHARE = 0.25
-AUTO = "auto"
+
+Nodes = Graph | Sequence[int] | NDArray[np.integer]
 
 
 class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Learns the labels of some nodes of a graph and tells those of all.
+    """Node classifier with the interface of scikit-learn.
 
-    `NodeClassifier().fit(graph)` learns from the labels that a graph has; `NodeClassifier(graph=graph).fit(nodes, y)`
-    from those given for some nodes, and looks at no other, so that it goes into `cross_val_score` and grid searches
+    `NodeClassifier().fit(graph)` learns from the labels of a graph. `NodeClassifier(graph=graph).fit(nodes, y)` learns
+    from the labels of the given nodes and sees no others, so that it works with `cross_val_score` and `GridSearchCV`
     over node numbers.
 
-    Args:
-        model: one of `nlgnn models`, or "auto": what a diagnosis of the graph says, with the gate.
-        graph: the graph that node numbers are of.
-        preset: paper, released or robust; by default the one that suits the graph.
-        n_runs: models that are trained, each on its own division of the labelled nodes into training and validation;
-            their mean is the prediction.
-        class_weight: None, or "balanced": every class counts alike.
-        random_state: the seed of the first run.
-        options: further options of the model and its training, by the names of `nlgnn train`.
-        progress: whether a bar is drawn.
+    Parameters
+    ----------
+    model : str, default="auto"
+        Name of a model, as listed by `nlgnn models`. "auto" diagnoses the graph and chooses a model by validation, as
+        `nlgnn train --model auto` does.
+    graph : Graph, default=None
+        The graph that node numbers refer to. Not needed if `fit` is given a graph.
+    preset : {"paper", "released", "robust"}, default=None
+        Bundle of settings. None chooses the one that suits the graph.
+    n_runs : int, default=5
+        Number of models to train, each on its own division of the labelled nodes into training and validation nodes.
+        Predictions are the mean over these models.
+    class_weight : {"balanced"}, default=None
+        Weights of classes in the loss. "balanced" gives every class the same total weight.
+    random_state : int, default=0
+        Seed of the first run; later runs count up from it.
+    options : dict, default=None
+        Further options of the model and its training, by the names of `nlgnn train`.
+    progress : bool, default=False
+        Whether to draw progress bars.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, as given to `fit`.
+    model_ : str
+        Name of the trained model.
+    verdict_ : str or None
+        Verdict of the diagnosis, if the choice was automatic.
+    reason_ : str or None
+        Reason of the automatic choice, with the validation figures of both candidates.
+    recipe_ : Recipe
+        Settings of the training.
+    runs_ : list of Run
+        The runs that succeeded.
+    temperatures_ : list of float
+        Calibration temperature of each run.
+
+    Examples
+    --------
+    >>> from nlgnn import NodeClassifier, load_graph
+    >>> graph = load_graph("mushroom-body")
+    >>> classifier = NodeClassifier("gcn", n_runs=1, options={"epochs": 5}).fit(graph)
+    >>> classifier.predict_proba().shape == (graph.num_nodes, graph.num_classes)
+    True
     """
 
     def __init__(
@@ -71,14 +109,22 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.options = options
         self.progress = progress
 
-    def fit(self, X: Graph | Sequence[int] | NDArray[np.integer], y: object = None) -> NodeClassifier:
-        """Learn from a graph with labels, or from the labels `y` of the nodes `X` of `self.graph`."""
-        if not isinstance(self.model, str) or self.n_runs < 1:
-            raise OptionError(f"model={self.model!r}, n_runs={self.n_runs}.", "Give a name, and at least one run.")
-        given = {"seed": self.random_state, **(self.options or {})}
-        if self.class_weight is not None:
-            given["class_weight"] = self.class_weight
-        Recipe(seed=given["seed"], class_weight=given.get("class_weight", "none"))  # a bad value speaks now
+    def fit(self, X: Nodes, y: object = None) -> NodeClassifier:
+        """Fit on a labelled graph, or on the labels of some nodes of `self.graph`.
+
+        Parameters
+        ----------
+        X : Graph or array-like of shape (n_nodes,)
+            A graph with labels, or numbers of nodes.
+        y : array-like of shape (n_nodes,), default=None
+            Labels of the nodes. Not given with a graph.
+
+        Returns
+        -------
+        self : NodeClassifier
+            The fitted estimator.
+        """
+        given = self._checked_options()
         if isinstance(X, Graph):
             if y is not None:
                 raise OptionError("a graph has its own labels.", "Leave y out, or give node numbers and their labels.")
@@ -87,61 +133,82 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             graph, classes = self._relabelled(X, y)
         splits = learning_splits(graph, self.n_runs, given["seed"])
         divided = replace(graph, splits={"column": tuple(splits)})
-        model, verdict = self.model, None
+        model, choice = self.model, None
         if model.lower() == AUTO:
             choice = choose_model(divided, "column", preset=self.preset, progress=self.progress, **given)
-            model, given, verdict = choice.model, choice.options, choice.diagnosis.verdict.words
+            model, given = choice.model, choice.options
         factory, recipe = configure(model, divided, self.preset, **given)
-        runs = choice.runs if verdict else fit(factory, divided, splits, recipe, progress=self.progress)
+        runs = choice.runs if choice else fit(factory, divided, splits, recipe, progress=self.progress)
         runs = [run for run in runs if run.failure is None]
         each = predict(factory, graph, runs, recipe).numpy()
-        # All at once, at the end: a fit that fails leaves what was there before.
+        # Set all attributes at the end, so that a failed fit leaves the estimator as it was.
         self.model_, self.factory_, self.recipe_, self.runs_ = model, factory, recipe, runs
-        self.classes_, self.verdict_, self.graph_ = classes, verdict, graph
+        self.verdict_ = choice.verdict.words if choice else None
+        self.reason_ = choice.decision.reason if choice else None
+        self.classes_, self.graph_ = classes, graph
         self.temperatures_ = temperatures(each, runs, graph, splits)
         self.num_features_, self.num_nodes_ = graph.num_features, graph.num_nodes
         self.names_hash_ = _names_hash(graph)
         self.weighted_ = graph.edge_weight is not None
         return self
 
+    def _checked_options(self) -> dict[str, Any]:
+        """Return the options of the training, or raise for a bad parameter."""
+        if not isinstance(self.model, str) or self.n_runs < 1:
+            raise OptionError(f"model={self.model!r}, n_runs={self.n_runs}.", "Give a name, and at least one run.")
+        given = {"seed": self.random_state, **(self.options or {})}
+        if self.class_weight is not None:
+            given["class_weight"] = self.class_weight
+        Recipe(seed=given["seed"], class_weight=given.get("class_weight", "none"))  # Checks both values.
+        return given
+
     def _relabelled(self, nodes: object, y: object) -> tuple[Graph, NDArray[Any]]:
-        """The graph with the labels given and no others, since what is held back must not be seen; and the classes."""
+        """Return the graph with the given labels and no others, and the classes."""
         if self.graph is None:
-            raise OptionError("node numbers are of no graph.", "Give it: NodeClassifier(graph=...), or fit a Graph.")
+            raise OptionError("node numbers are given without a graph.", "Use NodeClassifier(graph=...).")
         numbers, labels = node_numbers(nodes, self.graph.num_nodes), np.asarray(y)
         if labels.shape != numbers.shape:
-            raise DataError(f"{len(numbers)} nodes, but labels of shape {labels.shape}.", "Give one label a node.")
+            raise DataError(f"{len(numbers)} nodes, but labels of shape {labels.shape}.", "Give one label per node.")
         classes, codes = np.unique(labels, return_inverse=True)
         known = np.full(self.graph.num_nodes, -1)
         known[numbers] = codes
         if (known[numbers] != codes).any():
-            raise DataError("a node is given twice, with different labels.", "Give one label a node.")
+            raise DataError("a node is given twice, with different labels.", "Give one label per node.")
         names = tuple(str(name) for name in classes)
         return replace(self.graph, y=known, class_names=names, splits={}), classes
 
-    def predict_proba(self, X: Graph | Sequence[int] | NDArray[np.integer] | None = None) -> NDArray[np.floating]:
-        """Calibrated probabilities, `[nodes, classes]`: of a graph's nodes, or of some of the one it was fitted on."""
+    def predict_proba(self, X: Nodes | None = None) -> NDArray[np.floating]:
+        """Return calibrated probabilities of classes.
+
+        Parameters
+        ----------
+        X : Graph or array-like of shape (n_nodes,), default=None
+            A graph, or numbers of nodes of the fitted graph. None stands for all nodes of the fitted graph.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_nodes, n_classes)
+            The mean over runs, each calibrated on its validation nodes.
+        """
         check_is_fitted(self)
         graph = self._checked(X if isinstance(X, Graph) else self.graph_)
         each = predict(self.factory_, graph, self.runs_, self.recipe_).numpy()
-        mean = together(each, self.temperatures_)
+        mean = mean_probabilities(each, self.temperatures_)
         if X is None or isinstance(X, Graph):
             return mean
         chosen: NDArray[np.floating] = mean[node_numbers(X, graph.num_nodes)]
         return chosen
 
-    def predict(self, X: Graph | Sequence[int] | NDArray[np.integer] | None = None) -> NDArray[Any]:
-        """The likeliest class of each node, as `fit` was given it."""
+    def predict(self, X: Nodes | None = None) -> NDArray[Any]:
+        """Return the most probable class of each node, for `X` as in `predict_proba`."""
         places = self.predict_proba(X).argmax(1)
         chosen: NDArray[Any] = self.classes_[places]
         return chosen
 
-    def score(
-        self, X: Graph | Sequence[int] | NDArray[np.integer], y: object = None, sample_weight: Any = None
-    ) -> float:
-        """Accuracy, a share: of the labels that a graph has, or of those given.
+    def score(self, X: Nodes, y: object = None, sample_weight: Any = None) -> float:
+        """Return the accuracy, from 0 to 1, on the labels of a graph or on the given labels.
 
-        Of the graph that it was fitted on, most of these labels were learned from: hold some back to know more.
+        On the fitted graph the score is optimistic, since most of its labels were used in training.
         """
         from sklearn.metrics import accuracy_score
 
@@ -156,24 +223,24 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
     def _checked(self, graph: Graph) -> Graph:
-        """One that the model can be asked about; without weights of edges where it was fitted without."""
+        """Return the graph if the model applies to it, without edge weights if it was fitted without."""
         if graph.num_features != self.num_features_:
             raise DataError(
                 f"graph {graph.name!r} has {graph.num_features} features; the model has {self.num_features_}.",
                 "Encode new nodes as the fitted ones were.",
             )
         others = graph.num_nodes != self.num_nodes_ or self.names_hash_ not in (None, _names_hash(graph))
-        if others and getattr(model_like(self.factory_), "identifies_nodes", False):
+        if others and as_model(model_like(self.factory_)).identifies_nodes:
             raise DataError(
-                f"{self.model_} knows nodes by their number or by their row of the adjacency matrix: it cannot tell "
-                "the labels of nodes that it has not seen.",
+                f"{self.model_} knows nodes by their number or by their row of the adjacency matrix, so that it cannot "
+                "predict labels of other nodes.",
                 "Fit a model that reads features alone, such as nlgcn or nlmlp.",
             )
         unexpected = graph.edge_weight is not None and not self.weighted_
         return without_weights(graph, self.model_) if unexpected else graph
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model as a folder of JSON and safetensors. The graph is not in it."""
+        """Write the fitted model to a new folder of JSON and safetensors files, without the graph."""
         check_is_fitted(self)
         parameters = {name: value for name, value in self.get_params().items() if name != "graph"}
         ModelFolder.write(
@@ -190,6 +257,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "names_hash": self.names_hash_,
                 "weighted": self.weighted_,
                 "verdict": self.verdict_,
+                "reason": self.reason_,
                 "runs": [run.summary() for run in self.runs_],
             },
             [run.state for run in self.runs_],
@@ -197,9 +265,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, path: str | Path, graph: Graph) -> NodeClassifier:
-        """A fitted model, for the graph that it was fitted on or one with the same features."""
-        from nlgnn.training.systems import get_system
-        from nlgnn.training.systems import load as load_system
+        """Read a fitted model, for the graph that it was fitted on or one with the same features."""
+        from nlgnn.models.registry import get_system
+        from nlgnn.models.registry import load as load_system
 
         saved, states = ModelFolder.read(Path(path))
         try:
@@ -209,9 +277,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             made.recipe_ = Recipe(**saved["recipe"])
             made.classes_, made.temperatures_ = np.array(saved["classes"]), saved["temperatures"]
             made.num_features_, made.num_nodes_ = saved["features"], saved["nodes"]
-            made.names_hash_ = saved.get("names_hash")  # older folders have none
-            made.verdict_ = saved.get("verdict")
-            made.weighted_ = saved.get("weighted", False)  # older versions, which do not say, did not look at weights
+            made.names_hash_ = saved["names_hash"]
+            made.verdict_, made.reason_ = saved["verdict"], saved["reason"]
+            made.weighted_ = saved["weighted"]
             made.runs_ = [Run(**{**run, "state": state}) for run, state in zip(saved["runs"], states, strict=True)]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunFolderError(
@@ -225,16 +293,16 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def learning_splits(graph: Graph, runs: int, seed: int) -> list[Split]:
-    """Labelled nodes divided into training and validation, by class, another way for each run.
+    """Divide labelled nodes into training and validation nodes, stratified by class, differently for each run.
 
-    Splits that came with a graph (protocol column) are taken as they are.
+    The user's own splits (protocol column) are used as they are.
     """
     if "column" in graph.splits:
         fixed = graph.splits["column"]
         return [fixed[run % len(fixed)] for run in range(runs)]
     nodes = np.flatnonzero(graph.labelled)
     sizes = np.bincount(graph.y[nodes], minlength=graph.num_classes)
-    # A class of one node can only be learned from; it goes to training whatever the lot says.
+    # The only node of a class goes to training: it cannot be in both parts.
     alone = np.isin(graph.y[nodes], np.flatnonzero(sizes == 1))
     drawn = nodes[~alone]
     if len(np.unique(graph.y[drawn])) < 2:
@@ -250,18 +318,18 @@ def learning_splits(graph: Graph, runs: int, seed: int) -> list[Split]:
 
 
 def node_numbers(values: object, nodes: int) -> NDArray[np.int64]:
-    """As scikit-learn gives them: `[k]` or `[k, 1]` whole numbers."""
+    """Return node numbers, given as `[k]` or `[k, 1]` whole numbers, as one array."""
     numbers = np.asarray(values)
     numbers = numbers[:, 0] if numbers.ndim == 2 and numbers.shape[1] == 1 else numbers
     if numbers.ndim != 1 or (
         numbers.size and (numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= nodes)
     ):
-        raise DataError(f"X holds what is no node number from 0 to {nodes - 1}.", "Give whole numbers of nodes.")
+        raise DataError(f"X holds no node numbers from 0 to {nodes - 1}.", "Give whole numbers of nodes.")
     return numbers.astype(np.int64)
 
 
 def _names_hash(graph: Graph) -> str | None:
-    """Whose graph it is, of models that know nodes by their number; None of nodes without names."""
+    """Return a hash of the names of nodes, by which a graph is recognised, or None without names."""
     if graph.node_names is None:
         return None
     return hashlib.sha256("\0".join(graph.node_names).encode()).hexdigest()[:16]

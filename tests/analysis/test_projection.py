@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -10,12 +12,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from each_of import each_of
 from nlgnn.analysis.projection import Projection, project
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
+from nlgnn.nn import NLGCN, NLMLP, NonLocal
 from nlgnn.nn.local import GCN, MLP
-from nlgnn.nn.nonlocal_ import NonLocal, NonLocalOutput
-from nlgnn.nn.nonlocal_of import NLGCN, NLMLP
+from nlgnn.nn.mixing import GlobalAttention, Mixer, SortedConv
 
 NODES = 20
 
@@ -56,20 +59,18 @@ def assert_projects(projection: Projection, embedding: Tensor) -> None:
     np.testing.assert_allclose(projection.explained, explained, atol=1e-6)
 
 
-@pytest.mark.parametrize("aggregation", ["sort", "attention"])
-@pytest.mark.parametrize("head", ["concat", "residual"])
-@pytest.mark.parametrize("model_class", [NLMLP, NLGCN])
-def test_non_local_models_show_both_embeddings(
-    model_class: type[NonLocal], head: str, aggregation: str, graph: Graph
-) -> None:
+@pytest.mark.parametrize(
+    ("local", "head", "mixer"),
+    [(MLP, "concat", SortedConv(3)), (GCN, "residual", SortedConv(3)), (GCN, "concat", GlobalAttention())],
+)
+def test_non_local_models_show_both_embeddings(local: Any, head: Any, mixer: Mixer, graph: Graph) -> None:
     torch.manual_seed(0)
-    model = model_class(6, 8, 3, dropout=0.5, head=head, aggregation=aggregation, local_loss=0.3).eval()
+    model = NonLocal(local(6, 8, 3, dropout=0.5), 3, 3, head=head, mixer=mixer, local_loss=0.3).eval()
     z = model.local(*model.prepare(graph))
-    both = torch.cat([z, model.aggregation(z)], dim=1)
+    both = torch.cat([z, mixer(z, model.order(z))], dim=1)
     if head == "concat":  # what the classifier sees
         torch.testing.assert_close(model.head(both), model(*model.prepare(graph)))
     model.train()
-    assert isinstance(model(*model.prepare(graph)), NonLocalOutput)
     projection = project(model, graph)
     assert_projects(projection, both)
     assert projection.nodes.tolist() == list(range(NODES))
@@ -121,7 +122,7 @@ def test_a_sample_is_the_same_every_time_and_alone_decides_the_axes(graph: Graph
         project(Given(), graph, limit=0)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "x", [[[1.0, 2.0, 3.0]], np.full((5, 4), 0.1), np.zeros((4, 1)), [[7.0]]], ids=["node", "constant", "zero", "one"]
 )
 def test_what_does_not_differ_is_one_point(x: object) -> None:

@@ -28,9 +28,9 @@ from nlgnn.datasets import load_graph
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
+from nlgnn.models.build import configure
 from nlgnn.training.fit import fit, predict
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.systems import configure
 
 CLASSES = ("a", "b", "c", "d")
 

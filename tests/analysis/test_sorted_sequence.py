@@ -9,8 +9,9 @@ import torch
 from nlgnn.analysis import kernel_sizes, sorted_sequence
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.nonlocal_ import NonLocal
-from nlgnn.nn.nonlocal_of import NLGCN, NLMLP
+from nlgnn.nn import NLGCN, NLMLP, NonLocal
+from nlgnn.nn.local import MLP
+from nlgnn.nn.mixing import GlobalAttention
 
 NODES = 20
 
@@ -36,14 +37,16 @@ def test_sequence_is_the_order_of_the_scores(model: NonLocal, graph: Graph) -> N
     np.testing.assert_array_equal(labels, graph.y[nodes])
     assert -1 in labels  # nodes of unknown label keep their place
     model.eval()
-    by_hand = model.aggregation.score(model.local(*model.prepare(graph))).squeeze(1).detach().numpy()
+    by_hand = model.order.score(model.local(*model.prepare(graph))).squeeze(1).detach().numpy()
     np.testing.assert_allclose(scores, by_hand[nodes], rtol=1e-6)
 
 
 def test_random_order_is_not_that_of_the_scores(graph: Graph) -> None:
-    sequence = sorted_sequence(NLMLP(6, 8, 3, order="random"), graph)
-    assert sorted(sequence.nodes) == list(range(NODES))
-    assert (np.diff(sequence.scores) < 0).any()
+    model = NLMLP(6, 8, 3, order="random").eval()
+    nodes = sorted_sequence(model, graph).nodes
+    assert sorted(nodes) == list(range(NODES))
+    scores = model.order.score(model.local(*model.prepare(graph))).squeeze(1).detach().numpy()
+    assert (np.diff(scores[nodes]) < 0).any()
 
 
 def test_dropout_plays_no_part_and_the_mode_is_restored(model: NonLocal, graph: Graph) -> None:
@@ -66,7 +69,7 @@ def test_kernel_sizes() -> None:
 
 
 def test_attention_sorts_nothing(graph: Graph) -> None:
-    model = NLMLP(6, 8, 3, aggregation="attention")
+    model = NonLocal(MLP(6, 8, 3), 3, 3, mixer=GlobalAttention())
     for question in (lambda: sorted_sequence(model, graph), lambda: kernel_sizes(model)):
         with pytest.raises(OptionError, match="sorts nothing"):
             question()

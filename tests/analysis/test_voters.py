@@ -11,62 +11,56 @@ import torch
 from numpy.typing import NDArray
 
 from nlgnn.analysis import explain_node, sorted_sequence
-from nlgnn.analysis.voters import heard_homophily, votes_on
+from nlgnn.analysis.explain import vote_homophily, votes_on
 from nlgnn.datasets.synthetic import planted_order_graph
-from nlgnn.experiments.explained import explain_in_run, explained_sections
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.inputs import prepare
-from nlgnn.nn.nonlocal_of import NLMLP
-from nlgnn.nn.vote import SHARES
-from nlgnn.training.replicas import evaluate
+from nlgnn.nn.base import prepare
+from nlgnn.nn.local import MLP
+from nlgnn.nn.neighbour_vote import SHARES, NeighbourVote
+from nlgnn.nn.orders import LearnedOrder
+from nlgnn.report.explanation import explain_in_run, explained_sections
+from nlgnn.training.loop import evaluate
 from nlgnn.training.train import Plan, train
 
 GRAPH = planted_order_graph(num_groups=10, group_size=8)
 
 
-def model_on(graph: Graph, share: float = 2.0, **options: str) -> NLMLP:
+def model_on(graph: Graph, share: float = 2.0) -> NeighbourVote:
     torch.manual_seed(0)
-    model = NLMLP(2, 6, 2, order="metric", num_nodes=graph.num_nodes, dropout=0.5, **options).double()
+    space = LearnedOrder(2)
+    model = NeighbourVote(MLP(2, 6, 2, dropout=0.5), 2, graph.num_nodes, space=space).double()
     known = torch.from_numpy(np.where(np.arange(graph.num_nodes) % 3, graph.y, -1))
-    model.before_training(prepare(model, graph), known)
-    model.choose_answer(SHARES.index(share))
+    model.start(prepare(model, graph), known)
+    model.choose(SHARES.index(share))
     return model
 
 
-def logits_of(model: NLMLP) -> NDArray[np.float64]:
+def logits_of(model: NeighbourVote) -> NDArray[np.float64]:
     was_training = model.training
     logits = evaluate(model, prepare(model, GRAPH)).numpy()
     model.train(was_training)
     return logits
 
 
-@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("share", [0.0, 2.0])
 def test_contributions_add_up_to_the_logits(share: float) -> None:
     model = model_on(GRAPH, share)
     logits = logits_of(model)
     for node in range(GRAPH.num_nodes):
         votes = votes_on(model, GRAPH, node)
-        assert votes.contributions is not None
         np.testing.assert_allclose(votes.own + votes.contributions.sum(0), logits[node], atol=1e-9)
     assert model.training  # it stays in its mode
 
 
 def test_voters_are_training_nodes_by_falling_weight_and_never_the_node_itself() -> None:
     model = model_on(GRAPH)
-    assert model.vote is not None
-    known = model.vote.known.numpy()
+    known = model.known.numpy()
     for node in range(GRAPH.num_nodes):
         votes = votes_on(model, GRAPH, node)
         assert (known[votes.nodes] >= 0).all()
         assert node not in votes.nodes
         assert len(set(votes.nodes.tolist())) == len(votes.nodes) > 0
         assert (np.diff(votes.weights) <= 0).all()
-
-
-def test_votes_of_labels_have_weights_alone() -> None:
-    votes = votes_on(model_on(GRAPH, metric_form="label"), GRAPH, 3)
-    assert votes.contributions is None
-    assert len(votes.weights) > 0
 
 
 def test_the_explanation_has_them() -> None:
@@ -89,46 +83,44 @@ def test_the_sorted_sequence_of_votes_is_the_principal_order() -> None:
 
 
 def test_in_a_run(tmp_path: Path) -> None:
-    plan = Plan("planted-order", "nlmlp", runs=1, preset="robust", options={"order": "metric", "epochs": 5})
+    plan = Plan("planted-order", "vote-mlp", runs=1, preset="robust", options={"epochs": 5})
     trained = train(plan, GRAPH, tmp_path / "run", progress=False)
     explained = explain_in_run(trained, GRAPH, 7)
     sections = {section.title: section for section in explained_sections(explained, top=4)}
-    rows = sections["Who voted"].rows
-    assert [row["node"] for row in rows[4:]] == ["others", "itself, locally", "sum = logit"]
+    rows = sections["Votes"].rows
+    assert [row["node"] for row in rows[4:]] == ["others", "local part", "sum = logit"]
     predicted = [float(row[next(name for name in row if name.startswith("predicted"))]) for row in rows]
     assert sum(predicted[:-1]) == pytest.approx(predicted[-1], abs=0.005)
-    assert list(sections["Who voted"].rows[0])[:4] == ["node", "label", "weight", "share"]
+    assert list(sections["Votes"].rows[0])[:4] == ["node", "label", "weight", "share"]
     facts = {row["what"]: row["value"] for row in sections["Node 7 of planted-order"].rows}
     assert "local part alone" in facts
-    assert "votes count" in facts
+    assert "weight of votes" in facts
     assert len(explained.to_dict(3)["voters"]) == len(explained.explanation.voters)
 
 
-def test_homophily_of_what_is_heard_is_that_of_a_loop() -> None:
+def test_homophily_of_votes_is_that_of_a_loop() -> None:
     model = model_on(GRAPH)
-    y = np.where(np.arange(GRAPH.num_nodes) % 5, GRAPH.y, -1)  # unknown labels are not heard, nor asked
+    y = np.where(np.arange(GRAPH.num_nodes) % 5, GRAPH.y, -1)  # nodes of unknown label neither vote nor count
     graph = replace(GRAPH, y=y)
-    assert model.metric is not None
     model.eval()
-    e = model.metric(model.raw_input(prepare(model, graph))).detach()
+    e = model.positions(*prepare(model, graph)).detach()
     shares, volumes = [], []
     for node in np.flatnonzero(y >= 0):
-        heard, weights = (part.numpy() for part in model.metric.heard_by(e, int(node)))
-        known = y[heard] >= 0
+        near, weights = (part.numpy() for part in model.space.neighbours_of(e, int(node)))
+        known = y[near] >= 0
         volume = weights[known].sum()
-        shares.append(weights[known & (y[heard] == y[node])].sum() / volume)
+        shares.append(weights[known & (y[near] == y[node])].sum() / volume)
         volumes.append(volume / (0.05 + volume))
     model.train()
-    assert heard_homophily(model, graph) == pytest.approx(np.average(shares, weights=volumes))
+    assert vote_homophily(model, graph) == pytest.approx(np.average(shares, weights=volumes))
     assert model.training
 
 
-@pytest.mark.parametrize("log_temperature", [0.0, 3.0, 6.0])
-def test_labels_that_have_nothing_to_do_with_the_metric_agree_by_chance(log_temperature: float) -> None:
-    """Also where hardly anybody is near enough to be heard."""
+@pytest.mark.parametrize("log_temperature", [0.0, 6.0])
+def test_labels_that_have_nothing_to_do_with_the_space_agree_by_chance(log_temperature: float) -> None:
+    """Also where hardly any node is near enough to vote."""
     rng = np.random.default_rng(0)
     graph = Graph(rng.standard_normal((1000, 2)), np.zeros((2, 0), int), rng.integers(2, size=1000))
     model = model_on(graph)
-    assert model.metric is not None
-    model.metric.log_temperature.data.fill_(log_temperature)
-    assert heard_homophily(model, graph) == pytest.approx(0.5, abs=0.05)
+    model.space.log_temperature.data.fill_(log_temperature)
+    assert vote_homophily(model, graph) == pytest.approx(0.5, abs=0.05)

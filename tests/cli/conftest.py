@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_samples import Command, Outcome
 
-from nlgnn import cli
+from cli_samples import Command, Outcome
+from nlgnn.cli import main as cli
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_samples import Command
 
-from nlgnn import cli
+from cli_samples import Command
+from nlgnn.cli import main as cli
 from nlgnn.datasets import load_graph
 from nlgnn.training.train import Plan, train
 
@@ -42,10 +42,10 @@ def test_node_window_and_neighbours(command: Command, folder: str) -> None:
         "Node 3 of mushroom-body-left what value label Kenyon prediction ",
         "nlgcn, epochs=3, run 0 on split 0 of protocol random-60; weights of the first epoch with the best validation",
         "offset node label prediction predicted: ",
-        "itself, locally",
+        "local part",
         "sum = logit",
-        "ReLU gates, scores and order held as they are",
-        "they are no causes",
+        "ReLU gates, scores and order fixed",
+        "are not causes",
         "10 of 116 shown",
     ):
         assert part in words
@@ -81,9 +81,8 @@ def test_narrow_terminals_cut_no_figure(command: Command, folder: str, monkeypat
     assert re.findall(figures, narrow) == re.findall(figures, wide)
 
 
-@pytest.mark.parametrize("model", [("--model", "gcn"), ("--model", "nlmlp", "--aggregation", "attention")])
-def test_models_that_sort_nothing(command: Command, model: tuple[str, ...]) -> None:
-    command(*TRAIN, *model)
+def test_a_model_that_sorts_nothing(command: Command) -> None:
+    command(*TRAIN, "--model", "gcn")
     done = command("explain", "X", 3)
     assert done.code == 0
     assert "sorts nothing" in done.out
@@ -94,7 +93,7 @@ def test_models_that_sort_nothing(command: Command, model: tuple[str, ...]) -> N
 @pytest.mark.parametrize(
     ("arguments", "what", "how"),
     [
-        (("nowhere", 3), "there is no folder nowhere", "that a training made"),
+        (("nowhere", 3), "There is no folder nowhere", "that a training made"),
         (("X", 209), "no node '209'", "numbered 0 to 208"),
         (("X", "Kenyon"), "no node 'Kenyon'", "numbered 0 to 208"),
         (("X", 3, "--run", 2), "no finished run 2", "It has: 0, 1"),

@@ -57,8 +57,7 @@ class TestAnotherUser:
         (folder / "edges.csv").write_text("source,target\nn1,n2\n")
         (folder / closed).chmod(0o600)
         ended = warm.run(*TRAIN, "--edges", "edges.csv", folder=folder, user=NOBODY)
-        assert ended.code == 2
-        assert ended.err.endswith(f"path '{closed}' is not readable.\n")  # the parser looks first
+        check_refused(ended, f"{closed} cannot be read: Permission denied.")
         assert everything(folder) == {"nodes.csv", "edges.csv"}
 
     def test_a_folder_that_may_not_be_entered(self, warm: WarmProcess, folder: Path) -> None:
@@ -98,7 +97,7 @@ class TestNoRoom:
 
     def test_for_the_first_file(self, warm: WarmProcess, folder: Path) -> None:
         ended = warm.run(*TRAIN, "--out", "new/folders/X", folder=folder, file_limit=LEAST)
-        check_refused(ended, "the run folder new/folders/X cannot be made: File too large.")
+        check_refused(ended, "the folder new/folders/X cannot be made: File too large.")
         assert everything(folder) == {"nodes.csv"}
 
     def test_for_the_weights(self, warm: WarmProcess, folder: Path) -> None:
@@ -137,4 +136,4 @@ class TestNoRoom:
 
     def test_for_what_is_printed(self, warm: WarmProcess, folder: Path) -> None:
         ended = warm.run("models", folder=folder, printed_to="/dev/full")
-        check_refused(ended, "what is printed cannot be written: No space left on device.")
+        check_refused(ended, "The output cannot be written: No space left on device.")

@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 import pytest
 from warm_process import Ended, WarmProcess
 
-from nlgnn.training.run import RunFolder
+from nlgnn.training.run_folder import RunFolder
 from run_folders import assert_same_folder, files_in
 
 TRAIN = ("train", "mushroom-body", "--model", "nlmlp", "--runs", "2", "--epochs", "8", "--out", "X")
+AUTO = ("train", "mushroom-body", "--model", "auto", "--runs", "2", "--epochs", "5", "--out", "X")
 PREDICT = ("predict", "X", "--all", "--out", "labels.csv")
 TUNE = ("tune", "mushroom-body", "--model", "mlp", "--settings", "all", "--search-splits", "1", "--search-epochs", "8")
 TUNE += ("--hidden", "4", "--dropout", "0.5", "--lr", "0.01,0.05,0.1", "--weight-decay", "0,0.0005", "--json")
@@ -28,10 +29,14 @@ TUNE += ("--study", "study.db")
 # Many moments at which something is written, and no long wait for what a killed process had taken.
 CONSTANTS = {
     "nlgnn.training.fit:CHECKPOINT_SECONDS": -1.0,
-    "nlgnn.training.search:BATCH": 2,
-    "nlgnn.training.search:SECONDS_BETWEEN_LOOKS": 0.2,
-    "nlgnn.training.storage:HEARTBEAT_SECONDS": 1,
-    "nlgnn.training.storage:GRACE_SECONDS": 2,
+    "nlgnn.selection.evidence:FEWEST_SPLITS": 2,
+    "nlgnn.selection.evidence:HEADS": 1,
+    "nlgnn.selection.evidence:SHORT": {"epochs": 3},
+    "nlgnn.selection.diagnosis:MOST_SPLITS": 2,
+    "nlgnn.tuning.tune:BATCH": 2,
+    "nlgnn.tuning.tune:SECONDS_BETWEEN_LOOKS": 0.2,
+    "nlgnn.tuning.study:HEARTBEAT_SECONDS": 1,
+    "nlgnn.tuning.study:GRACE_SECONDS": 2,
 }
 
 pytestmark = [
@@ -92,7 +97,7 @@ def trained(killer: Killer, tmp_path_factory: pytest.TempPathFactory) -> Whole:
     return Whole(killer.finish(TRAIN, folder), folder)
 
 
-@pytest.mark.parametrize("number", range(20))
+@pytest.mark.parametrize("number", range(8))
 def test_train(killer: Killer, trained: Whole, empty: Path, tmp_path: Path, number: int) -> None:
     place = killer.kill(TRAIN, number, trained, empty, tmp_path)
     wanted = files_in(trained.folder)
@@ -113,6 +118,24 @@ def test_train(killer: Killer, trained: Whole, empty: Path, tmp_path: Path, numb
     assert_same_folder(place / "X", trained.folder / "X", told_anew=["report.html"])
 
 
+@pytest.fixture(scope="module")
+def chosen(killer: Killer, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    folder = tmp_path_factory.mktemp("chosen")
+    return Whole(killer.finish(AUTO, folder), folder)
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_automatic_choice(killer: Killer, chosen: Whole, empty: Path, tmp_path: Path, number: int) -> None:
+    """Killed in the diagnosis, in a training or in the decision, under its final name all the time."""
+    place = killer.kill(AUTO, number, chosen, empty, tmp_path)
+    killer.finish(("train", "--resume", "X") if (place / "X").exists() else AUTO, place)
+    found, wanted = files_in(place), files_in(chosen.folder)
+    assert found.keys() == wanted.keys()
+    assert found["X/choice.json"] == wanted["X/choice.json"]
+    for model in (chosen.folder / "X" / "models").iterdir():
+        assert_same_folder(place / "X" / "models" / model.name, model)
+
+
 def figures(printed: str) -> dict[str, Any]:
     """What a search found, without the times that it took."""
     found: dict[str, Any] = json.loads(printed)
@@ -127,7 +150,7 @@ def tuned(killer: Killer, tmp_path_factory: pytest.TempPathFactory) -> Whole:
     return Whole(killer.finish((*TUNE, "--no-halving"), folder), folder)
 
 
-@pytest.mark.parametrize("number", range(15))
+@pytest.mark.parametrize("number", range(5))
 def test_tune(killer: Killer, tuned: Whole, empty: Path, tmp_path: Path, number: int) -> None:
     """Which settings are dropped on the way depends on which came first, and so on who was killed. Others do not."""
     command = TUNE if number < 5 else (*TUNE, "--no-halving")
@@ -148,7 +171,7 @@ def predicted(killer: Killer, trained: Whole, tmp_path_factory: pytest.TempPathF
     return Whole(killer.finish(PREDICT, folder), folder)
 
 
-@pytest.mark.parametrize("number", range(15))
+@pytest.mark.parametrize("number", range(5))
 def test_predict(killer: Killer, trained: Whole, predicted: Whole, tmp_path: Path, number: int) -> None:
     given, old = shutil.copytree(trained.folder, tmp_path / "given"), b"what was there before"
     (given / "labels.csv").write_bytes(old)

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from cli_samples import Command
 from numpy.typing import NDArray
 
+from cli_samples import Command
 from nlgnn.datasets.synthetic import planted_order_graph
-from nlgnn.training.predictor import new_graph, probabilities_of
+from nlgnn.training.predict import new_graph, probabilities_of
 from nlgnn.training.train import read_trained
 
 

@@ -7,17 +7,20 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import networkx
 import numpy as np
 import pytest
-from cli_samples import Command
 from own_samples import TRAIN, WORDS, write, write_pages
 
-from nlgnn.commands import train as train_command
-from nlgnn.datasets.own import OwnTables
-from nlgnn.experiments import evidence
+from cli_samples import Command
+from each_of import each_of
+from nlgnn.cli import train as train_command
+from nlgnn.selection import evidence
+from nlgnn.selection.controls import Variant
+from nlgnn.tables.source import OwnTables
 from nlgnn.training.train import Plan
 
 TABLES = TRAIN[1:7]
@@ -53,7 +56,11 @@ def write_npz(path: str, **others: np.ndarray) -> None:
 def as_printed(command: Command, line: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
     """The first of what a printed command would train, if it were let."""
     asked: list[Plan] = []
-    monkeypatch.setattr(train_command, "_train_all", lambda plans, *_: asked.extend(plans))
+
+    def take(plan: Plan, variants: list[Variant], *_: object) -> None:
+        asked.extend(replace(plan, model=variant.system, options=variant.options) for variant in variants)
+
+    monkeypatch.setattr(train_command, "_train_all", take)
     program, *arguments = shlex.split(line)
     assert program == "nlgnn"
     done = command(*arguments)
@@ -76,9 +83,9 @@ def test_what_a_diagnosis_says_is_next_can_be_run(command: Command, monkeypatch:
 def test_the_winner_of_a_search_over_tables_can_be_run(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     done = command("tune", *TABLES, "--settings", 1, "--search-epochs", 2, "--search-splits", 1)
     assert done.code == 0, done.err
-    assert "The gate takes" in done.out  # the model is chosen, as in training
+    assert "Chose" in done.out  # the model is chosen, as in training
     plan = as_printed(command, done.out.splitlines()[-2], monkeypatch)
-    assert f"The gate takes {plan.model}: " in done.out
+    assert f"Chose {plan.model}: " in done.out
     assert plan.tables == OwnTables.at("pages.csv", "links.csv", label="topic")
 
 
@@ -121,7 +128,7 @@ def test_arrays_are_trained_on_and_predicted(command: Command) -> None:
     assert [row["id"] for row in rows_of("labels.csv")] == ["0", "1", "2", "3", "4"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("arguments", "words"),
     [
         (["pages.csv"], "nlgnn train --nodes pages.csv --edges FILE --label COLUMN"),
@@ -130,7 +137,7 @@ def test_arrays_are_trained_on_and_predicted(command: Command) -> None:
         (["nosuch.parquet"], "--nodes nosuch.parquet"),
         (["texass"], "Did you mean 'texas'?"),
         (["--graph-file", "pages.csv", "--label", "topic"], "Tables go to read_graph, or to --nodes and --edges"),
-        (["--graph-file", "web.graphml"], "no column of labels is named"),
+        (["--graph-file", "web.graphml"], "No label column was given"),
         (["--graph-file", "web.graphml", "--edges", "links.csv", "--label", "topic"], "Leave --edges out"),
         (["--graph-file", "web.graphml", "--id-column", "url", "--label", "topic"], "Leave --id-column out"),
         (["--graph-file", "arrays.npz", "--label", "topic"], "Leave --label out"),
@@ -138,16 +145,16 @@ def test_arrays_are_trained_on_and_predicted(command: Command) -> None:
         (["--graph-file", "nosuch.npz"], "nosuch.npz does not exist"),
     ],
 )
-@pytest.mark.parametrize("program", ["train", "diagnose", "tune"])
-def test_mistakes_in_naming_a_graph(command: Command, program: str, arguments: Sequence[str], words: str) -> None:
+def test_mistakes_in_naming_a_graph(command: Command, arguments: Sequence[str], words: str) -> None:
     write_graphml("web.graphml")
     write_npz("arrays.npz")
     before = sorted(Path().iterdir())
-    done = command(program, *arguments)
-    assert (done.code, done.out) == (2, "")
-    assert words.replace("nlgnn train", f"nlgnn {program}") in done.err
-    assert len(done.err.splitlines()) == 2
-    assert sorted(Path().iterdir()) == before
+    for program in ("train", "diagnose", "tune"):
+        done = command(program, *arguments)
+        assert (done.code, done.out) == (2, "")
+        assert words.replace("nlgnn train", f"nlgnn {program}") in done.err
+        assert len(done.err.splitlines()) == 2
+        assert sorted(Path().iterdir()) == before
 
 
 def test_a_file_that_has_moved(command: Command) -> None:
@@ -168,8 +175,8 @@ def test_a_file_that_has_moved(command: Command) -> None:
 @pytest.mark.parametrize(
     ("nodes", "edges", "words"),
     [
-        ([["page", "length", "text"], ["new", 3, "goal"]], None, "has no column 'url', which the table of training"),
-        (None, [["a", "target"], ["page 1", "page 2"]], "has no column 'source', which the table of training"),
+        ([["page", "length", "text"], ["new", 3, "goal"]], None, "has no column 'url'"),
+        (None, [["a", "target"], ["page 1", "page 2"]], "has no column 'source'"),
     ],
 )
 def test_new_tables_need_the_columns_that_name_nodes(
@@ -213,7 +220,7 @@ def test_reasons_name_the_columns_of_the_table(command: Command) -> None:
 
 
 def test_the_tracked_folder_is_that_of_the_model_kept(command: Command) -> None:
-    """Whichever of the two the gate takes."""
+    """Whichever of the two is chosen."""
     done = command(*TRAIN, "--out", "X", "--tensorboard")
     assert done.code == 0, done.err
     folders = re.findall(r"^run folder: (.*)$", done.out, flags=re.MULTILINE)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 from pathlib import Path
 
 import pytest
-from cli_samples import Command
+from filelock import FileLock
 
-from nlgnn.commands.reproduce import TABLE_NAMES
+from cli_samples import Command
+from nlgnn.cli.reproduce import TABLE_NAMES
 from nlgnn.errors import NlgnnError
-from nlgnn.experiments import measured, searched
-from nlgnn.experiments.framework import HUGE_DATASETS
-from nlgnn.experiments.reproduce import TABLES
-from nlgnn.experiments.searched import SearchedCell
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import random_split
+from nlgnn.paper import cell as cells
+from nlgnn.paper import measure, pages
+from nlgnn.paper.cell import HUGE_DATASETS, Cell
+from nlgnn.paper.pages import TABLES
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -31,8 +31,9 @@ def small_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
         splits = [random_split(graph.y, "random-60", index) for index in range(10)]
         return Graph(graph.x, graph.edge_index, graph.y, name=name, splits={"geom-gcn": splits})
 
-    monkeypatch.setattr(searched, "load_graph", load)
-    monkeypatch.setattr("nlgnn.datasets.is_present", lambda name: name not in HUGE_DATASETS)
+    monkeypatch.setattr(measure, "load_graph", load)
+    for module in (cells, pages):
+        monkeypatch.setattr(module, "files_are_here", lambda name: name not in HUGE_DATASETS)
 
 
 def test_table_names_are_those_of_the_tables() -> None:
@@ -48,13 +49,19 @@ def test_table_of_a_reproduction_that_has_not_begun(command: Command) -> None:
     assert not list(Path().iterdir())
 
 
-@pytest.mark.parametrize(("page", "names"), [("systems", ["systems"]), ("results", [])])
-def test_the_pages_in_the_repository_are_what_was_measured(
-    command: Command, monkeypatch: pytest.MonkeyPatch, page: str, names: list[str]
-) -> None:
-    monkeypatch.setattr(measured, "files_are_here", lambda dataset: dataset not in HUGE_DATASETS)  # as on most machines
-    shown = command("reproduce", *names, "--table", "--format", "markdown", "--out", RESULTS)
-    assert (RESULTS.parent / "docs" / f"{page}.md").read_text() == shown.out
+def test_pages_are_written(command: Command) -> None:
+    done = command("reproduce", "--pages", "pages", "--out", RESULTS)
+    assert done.code == 0, done.err
+    assert done.out.splitlines() == [f"page: pages/{name}.md" for name in ("paper", "systems", "learned_order")]
+    names = {path.name for path in Path("pages").glob("*.svg")}
+    assert names == {"sequence-texas.svg", "sequence-chameleon.svg", "order.svg", "order-degrades.svg"}
+
+
+def test_cells_are_counted(command: Command) -> None:
+    shown = command("reproduce", "order", "--list", "--out", RESULTS)
+    assert shown.code == 0, shown.err
+    assert shown.out.splitlines()[1].split() == ["table", "measured", "older", "open", "without", "files"]
+    assert shown.out.splitlines()[2].startswith("order")
 
 
 def test_reproduction_with_a_damaged_cell(command: Command) -> None:
@@ -64,7 +71,7 @@ def test_reproduction_with_a_damaged_cell(command: Command) -> None:
     assert refused.code == 2
     what, how = refused.err.splitlines()
     assert what.startswith("error: cells/framework/texas-nlmlp-random-60.json cannot be read")
-    assert how == "Remove it, and it will be measured again."
+    assert how.startswith("Remove the file to measure the cell again")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +111,8 @@ def test_quick(command: Command) -> None:
     done = command(*arguments)
     assert done.code == 0, done.err
     assert [line.partition(", ")[0] for line in done.err.splitlines()] == [
-        *("cell 1 of 4: texas", "cell 2 of 4: cora", "cell 3 of 4: texas", "cell 4 of 4: cora")
+        *("open cell 1 of 4: texas-mlp", "open cell 2 of 4: cora-mlp"),
+        *("open cell 3 of 4: texas-gcn", "open cell 4 of 4: cora-gcn"),
     ]
     folder = Path("runs/quick/systems")
     names = ["cora-gcn.json", "cora-mlp.json", "texas-gcn.json", "texas-mlp.json"]
@@ -112,31 +120,29 @@ def test_quick(command: Command) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert command(*arguments).out == done.out
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    assert command(*arguments, "--table") == (0, done.out, "")
+    assert command(*arguments, "--table") == (0, done.out, "")  # nothing is measured
     assert "| system | texas | cora |" in done.out
     assert not Path("runs/quick/report.html").exists()  # other formats are for other readers
     shown = command(*arguments[:-2], "--table")
     assert "All systems" in shown.out
     assert "All systems" in Path("runs/quick/report.html").read_text()
-    assert "shortened to epochs=3, 2 splits, 1 for candidates" in " ".join(shown.out.split())
+    assert "* searched or trained on fewer splits" in " ".join(shown.out.split())
 
 
 @pytest.mark.usefixtures("small_graphs")
 def test_a_cell_that_cannot_be_measured_does_not_stop_the_others(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measure = SearchedCell.measure
-
-    def sometimes(cell: SearchedCell, unfinished: Path, progress: bool) -> object:
+    def sometimes(cell: Cell, unfinished: Path, progress: bool) -> object:
         if cell.system == "mlp":
             raise NlgnnError("it does not fit.", "Buy memory.")
-        return measure(cell, unfinished, progress)
+        return measure.measure_training(cell, unfinished, progress)
 
-    monkeypatch.setattr(SearchedCell, "measure", sometimes)
+    monkeypatch.setitem(measure.MEASURES, "training", sometimes)  # type: ignore[arg-type]
     done = command("reproduce", "systems", "--quick", "--systems", "mlp,gcn", "--datasets", "texas")
     assert done.code == 2
-    assert "cell 1 of 2: texas, mlp\nerror: it does not fit.\nBuy memory.\n" in done.err
-    assert done.err.endswith("error: not measured: texas-mlp.\nThe errors stand above.\n")
+    assert "open cell 1 of 2: texas-mlp\nerror: it does not fit.\nBuy memory.\n" in done.err
+    assert done.err.endswith("error: not measured: texas-mlp.\nThe errors are printed above.\n")
     assert Path("runs/quick/systems/texas-gcn.json").exists()
 
 
@@ -154,7 +160,7 @@ def test_a_cell_of_other_settings(command: Command) -> None:
         refused = command(*arguments, *more)
         assert refused.code == 2
         assert "cells/systems/texas-gcn.json was measured with lr=0.7; now it is 0.05." in refused.err
-        assert "Remove it, and it will be measured again." in refused.err
+        assert "Remove the file to measure the cell again" in refused.err
 
 
 @pytest.mark.usefixtures("small_graphs")
@@ -162,11 +168,10 @@ def test_a_cell_in_work_elsewhere(command: Command) -> None:
     folder = Path("runs/quick/systems")
     folder.mkdir(parents=True)
     arguments = ["reproduce", "systems", "--quick", "--systems", "gcn", "--datasets", "texas,cora"]
-    with (folder / ".texas-gcn.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(folder / ".texas-gcn.lock"):
         done = command(*arguments)
     assert done.code == 0
-    assert done.err.startswith("cell 1 of 2: texas, gcn: in work elsewhere\ncell 2 of 2: cora, gcn, ")
+    assert done.err.startswith("open cell 1 of 2: texas-gcn: in work elsewhere\nopen cell 2 of 2: cora-gcn, ")
     assert sorted(path.name for path in folder.glob("*.json")) == ["cora-gcn.json"]
 
 
@@ -174,12 +179,10 @@ def test_a_cell_in_work_elsewhere(command: Command) -> None:
 def test_quick_of_the_sequence(command: Command) -> None:
     done = command("reproduce", "sequence", "--quick", "--datasets", "texas")
     assert done.code == 0, done.err
-    assert "picture: runs/quick/sequence/sequence-texas.svg" in done.err
-    assert Path("runs/quick/sequence/sequence-texas.svg").read_text().startswith("<svg")
     assert "The sorted sequence" in done.out
     assert done.out.splitlines()[-1] == "report: runs/quick/report.html"
     page = Path("runs/quick/report.html").read_text()
-    assert "A try-out, with hardly any training" in page
+    assert "A try-out with almost no training" in page
     assert "The sorted sequence of texas" in page
     assert "nlgnn reproduce sequence --table --quick --datasets texas<" in page
 
@@ -197,21 +200,38 @@ def test_a_report_that_cannot_be_written_is_no_failure(command: Command) -> None
 @pytest.mark.usefixtures("small_graphs")
 def test_quick_of_the_framework(command: Command) -> None:
     """Controls take the settings of their main cell; what has no files here is passed over, and the table says so."""
-    arguments = ["reproduce", "controls", "first-category", "--quick", "--systems", "nlmlp,mlp"]
+    arguments = ["reproduce", "results", "--quick", "--systems", "nlmlp,mlp"]
     done = command(*arguments, "--datasets", "texas,ogbn-arxiv")
     assert done.code == 0, done.err
-    assert "ogbn-arxiv, nlmlp: files not here (nlgnn datasets ogbn-arxiv says where they are)" in done.err
+    assert "ogbn-arxiv-nlmlp-ogb: files not here (see nlgnn datasets ogbn-arxiv)" in done.err
     written = {path.name for path in Path("runs/quick/framework").glob("*.json")}
     kinds = ("mlp", "nlmlp", "nlmlp-kernel-1", "nlmlp-random-order")
-    assert written == {f"texas-{kind}{seed}-random-60.json" for kind in kinds for seed in ("", "-seed-2", "-seed-3")}
+    random = {f"texas-{kind}{seed}-random-60.json" for kind in kinds for seed in ("", "-seed-2", "-seed-3")}
+    assert written == random | {"texas-mlp-geom-gcn.json", "texas-nlmlp-geom-gcn.json"}
     main, control = (
         json.loads(Path(f"runs/quick/framework/texas-nlmlp{control}-random-60.json").read_text())
         for control in ("", "-kernel-1-seed-2")
     )
     assert control["options"] == {**main["options"], "kernel_size": 1, "seed": 10}
     assert [run["seed"] for run in control["runs"]] == [10, 11]
-    assert "Does the order matter?" in done.out
-    assert "First category: texas" in done.out
+    assert "Controls, random-60" in done.out
+    assert "The paper's claims" in done.out
+
+
+@pytest.mark.usefixtures("small_graphs")
+def test_open_cells_are_measured_before_older_ones(command: Command) -> None:
+    arguments = ["reproduce", "systems", "--quick", "--systems", "mlp", "--datasets", "texas,cora"]
+    assert command(*arguments).code == 0
+    older, newer = (Path(f"runs/quick/systems/{dataset}-mlp.json") for dataset in ("texas", "cora"))
+    older.write_text(json.dumps(json.loads(older.read_text()) | {"versions": {"nlgnn": "0.1.0"}}))
+    newer.unlink()
+    assert "±" in command(*arguments, "--table").out
+    done = command(*arguments)
+    assert [line.partition(", ")[0] for line in done.err.splitlines()] == [
+        *("open cell 1 of 1: cora-mlp", "older cell 1 of 1: texas-mlp")
+    ]
+    assert json.loads(older.read_text())["versions"]["nlgnn"] != "0.1.0"
+    assert command(*arguments).err == ""
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
 from cli_samples import Command
+from nlgnn.cli import main as cli
+from nlgnn.training.run_folder import RunFolder
 
-from nlgnn import cli
-from nlgnn.training.run import RunFolder
-
-NLGNN = [sys.executable, "-c", "from nlgnn.cli import main; main()"]
+NLGNN = [sys.executable, "-c", "from nlgnn.cli.main import main; main()"]
 TRAIN = ["train", "mushroom-body", "--runs", "3", "--stopping", "never", "--out", "X", "--epochs"]
 PATIENCE = 60  # seconds; the tests take a few
 
@@ -69,7 +69,7 @@ def test_bar_on_a_terminal_and_ctrl_c(tmp_path: Path) -> None:
 
 SLOW_EPOCHS = """
 import time
-from nlgnn.cli import main
+from nlgnn.cli.main import main
 from nlgnn.training.progress import TrainingProgress
 
 def slow(*given):

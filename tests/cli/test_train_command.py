@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 import torch
-from cli_samples import Command
 
-from nlgnn.commands import train as train_command
-from nlgnn.nn.nonlocal_ import NonLocal
+from cli_samples import Command
+from nlgnn.cli import main as cli
+from nlgnn.cli import train as train_command
+from nlgnn.cli.options import PANELS
+from nlgnn.models.registry import PRESETS
+from nlgnn.nn.non_local import NonLocal
 from nlgnn.training import progress
 from nlgnn.training.progress import TrainingProgress
-from nlgnn.training.systems import PRESETS
 
 TRAIN = ("train", "mushroom-body", "--model", "nlgcn", "--runs", 2, "--epochs", 5)
 FIGURE = r"\d+\.\d ± \d+\.\d"
@@ -202,12 +204,22 @@ def test_no_bar_where_there_is_no_terminal(command: Command, monkeypatch: pytest
     assert re.fullmatch(r"epoch 1 of runs 1 to 2 of 2, validation: loss \d\.\d+, best \d+\.\d %", lines[0])
 
 
-def test_help_says_what_is_taken_by_default(command: Command) -> None:
-    words = " ".join(command("train", "--help").out.split())
-    assert re.search(r"--dropout <float>.*?\[default: \(0\.5\)\]", words)
-    assert not re.search(r"--hidden <int>[^-]*\[default", words)  # models have other ones
-    assert "For h2gcn. [default: (2)]" in words
-    assert "Of h2gcn: after the first embedding: relu or none." in words
+def test_help(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli.console, "width", 80)
+    shown = command("train", "--help").out
+    assert len(shown.splitlines()) <= 110
+    assert re.findall("─ ([A-Z][-a-z ]+) ─", shown) == list(PANELS)
+    assert "--dropout 0.5 " in shown
+    assert "--hidden int " in shown  # models have several defaults
+    assert "--[no-]zero-init" in shown
+    for of_one_model in ("--heads", "--outgoing-share", "--gamma"):
+        assert of_one_model not in shown
+
+
+def test_an_option_of_one_model_is_taken(command: Command) -> None:
+    short = ("--runs", 1, "--epochs", 2)
+    assert command("train", "mushroom-body", "--model", "gat", "--heads", 2, *short, "--out", "X").code == 0
+    assert config("X")["model_arguments"]["heads"] == 2
 
 
 def test_interrupted_controls_are_completed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +253,7 @@ def test_a_local_model_has_no_controls(command: Command) -> None:
         ("h2gcn", ("--rounds", 1, "--activation", "none")),
         ("geom-gcn-s", ("--space", "isomap")),
         ("cpgcn", ("--prior", "cheby", "--pretrain-epochs", 2)),
-        ("simp-gcn", ("--form", "paper")),
+        ("simp-gcn", ("--gamma", 0.2)),
         ("fagcn", ("--eps", 0.5)),
         ("gcnii", ("--num-layers", 3, "--own-weights")),
     ],
@@ -250,7 +262,7 @@ def test_compared_systems(command: Command, model: str, flags: tuple[Any, ...]) 
     done = command("train", "mushroom-body", "--model", model, "--runs", 2, "--epochs", 3, "--out", "X", *flags)
     assert done.code == 0
     words = " ".join(done.out.split())
-    assert f"the programme of {'geom-gcn-s' if 'geom' in model else model}, preset paper, given " in words
+    assert f"the training programme of {'geom-gcn-s' if 'geom' in model else model}, preset paper, given " in words
     assert "epochs=3" in words
     chosen = config("X")["model_arguments"] | config("X")["recipe"]
     for flag, value in zip(flags[::2], flags[1::2], strict=False):

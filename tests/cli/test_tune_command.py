@@ -9,13 +9,14 @@ import signal
 from pathlib import Path
 
 import pytest
-from cli_samples import Command
 
-from nlgnn import cli
-from nlgnn.commands.tune import folder_beside, folder_of_database_study
-from nlgnn.experiments import evidence
-from nlgnn.training import search
-from nlgnn.training.space import read_space
+from cli_samples import Command
+from each_of import each_of
+from nlgnn.cli import main as cli
+from nlgnn.cli.tune import report_folder
+from nlgnn.selection import evidence
+from nlgnn.tuning import tune
+from nlgnn.tuning.space import read_space
 
 TUNE = ["tune", "mushroom-body-left", "--model", "nlgcn", "--search-epochs", 4, "--search-splits", 2]
 AUTO = ["tune", "mushroom-body-left", "--model", "auto", "--search-epochs", 2, "--settings", 1]
@@ -29,12 +30,12 @@ def test_a_search_and_the_command_that_it_ends_with(command: Command) -> None:
     assert len(re.findall(r"^[1-4] +[48] +0\.\d+ +\d+\.\d ± \d+\.\d +4 +\d+\.\d$", done.out, flags=re.MULTILINE)) == 4
     words = " ".join(done.out.split())
     assert "4 settings of a grid of 4; mean ± sample standard deviation over the first 2 splits, protocol" in words
-    assert "How much each option matters cannot be said: 4 settings are too few." in words
+    assert "The importance of options is unknown: 4 settings are too few." in words
     assert "study: runs/tune-mushroom-body-left-nlgcn.db" in words
     winner, report = done.out.splitlines()[-2:]
     assert report == "report: runs/tune-mushroom-body-left-nlgcn/report.html"
     page = Path("runs/tune-mushroom-body-left-nlgcn/report.html").read_text()
-    assert [part for part in (winner, "By hidden", "By lr") if part not in page] == []
+    assert [part for part in (winner, "Validation score by hidden", "Validation score by lr") if part not in page] == []
     assert winner.startswith("nlgnn train mushroom-body-left --model nlgcn --splits random-60 --preset")
     trained = command(*shlex.split(winner)[1:], "--runs", 1, "--epochs", 2, "--out", "X")
     assert trained.code == 0, trained.err
@@ -62,10 +63,9 @@ def test_a_report_that_cannot_be_written_is_no_failure(command: Command) -> None
 
 
 def test_where_the_report_goes() -> None:
-    assert folder_beside(Path("there/my.study.db")) == Path("there/my.study")
-    assert folder_beside(Path("there/study")) == Path("there/study-report")
-    assert folder_of_database_study("tune-texas-nlmlp") == Path("runs/tune-texas-nlmlp")
-    assert folder_of_database_study("../../etc/näme 1.2") == Path("runs/-etc-näme-1-2")
+    assert report_folder("there/my.study.db") == Path("there/my.study")
+    assert report_folder("there/study") == Path("there/study-report")
+    assert report_folder("postgresql://host/database", "../../etc/näme 1.2") == Path("runs/-etc-näme-1-2")
 
 
 def test_another_search_in_the_same_study_is_told_apart(command: Command) -> None:
@@ -79,7 +79,7 @@ def test_another_search_in_the_same_study_is_told_apart(command: Command) -> Non
     ("model", "given"),
     [
         ("nlmlp", []),
-        ("nlmlp", ["--order", "metric", "--metric-dim", "4,8", "--metric-radius", "4,8"]),
+        ("nlmlp", ["--order", "learned", "--space-dim", "4,8", "--space-radius", "4,8"]),
         ("nl-dirgcn", []),  # of more options than there is room for in one table
     ],
 )
@@ -107,18 +107,18 @@ def test_config_file_equals_the_same_flags(command: Command) -> None:
 
 
 def test_ctrl_c_says_how_to_go_on(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "fit_settings", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(tune, "fit_settings", lambda *_, **__: signal.raise_signal(signal.SIGINT))
     done = command(*TUNE)
     assert (done.code, done.out) == (130, "")
     assert "Finished settings are kept: the same command goes on from here." in done.err
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("given", "words"),
     [
         (["--hidden", "4,x"], "hidden='x'"),
         (["--hidden", ","], "hidden has no values"),
-        (["--dropout", "0,2"], "dropout=2.0 is not a dropout rate"),
+        (["--dropout", "0,2"], "dropout='2': input should be less than 1"),
         (["--threads", "1,2"], "threads cannot be searched over"),
         (["--heads", "1,2"], "nlgcn has no option 'heads'"),
         (["--settings", "many"], "settings='many'"),
@@ -147,7 +147,7 @@ def test_a_list_in_toml_must_have_values(command: Command) -> None:
 
 
 def test_no_graph(command: Command) -> None:
-    assert "no graph is named" in command("tune").err
+    assert "No graph is named" in command("tune").err
 
 
 def test_auto_searches_over_the_non_local_model_of_the_diagnosis(
@@ -158,14 +158,14 @@ def test_auto_searches_over_the_non_local_model_of_the_diagnosis(
     assert done.code == 0, done.err
     found = json.loads(done.out)
     assert found["model"] in ("nlmlp", "nlgcn", "nlgat")
-    assert found["gate"]["taken"] in (found["model"], found["model"].removeprefix("nl"))
-    assert f"--model {found['gate']['taken']} " in found["command"]
+    assert found["choice"]["chosen"] in (found["model"], found["model"].removeprefix("nl"))
+    assert f"--model {found['choice']['chosen']} " in found["command"]
     assert done.err.startswith("Diagnosis: ")
     shown = command(*AUTO)  # from the study
-    assert f"The gate takes {found['gate']['taken']}: " in shown.out
+    assert f"Chose {found['choice']['chosen']}: " in shown.out
     assert shown.out.splitlines()[-2] == found["command"]
     page = Path(f"runs/tune-mushroom-body-left-{found['model']}/report.html").read_text()
-    assert f"The gate takes {found['gate']['taken']}: " in page
+    assert f"Chose {found['choice']['chosen']}: " in page
     assert "Diagnosis: " in page
 
 
@@ -173,7 +173,7 @@ def test_auto_searches_over_the_non_local_model_of_the_diagnosis(
     ("given", "words"),
     [
         (["--heads", "1,2"], "nlmlp has no option 'heads'. The model auto may choose nlmlp."),
-        (["--kernel-size", "3,2"], "kernel_size=2"),
+        (["--kernel-size", "3,2"], "give an odd number"),
         (["--lr", "0.1,x"], "lr='x'"),
     ],
 )

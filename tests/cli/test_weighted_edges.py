@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_samples import Command
 
-from nlgnn.experiments import evidence
+from cli_samples import Command
+from nlgnn.selection import evidence
 
 TABLES = ("--nodes", "pages.csv", "--edges", "links.csv", "--label", "topic")
 TRAIN = ("train", *TABLES, "--runs", 2, "--epochs", 5)

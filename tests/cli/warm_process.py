@@ -75,9 +75,10 @@ class WarmProcess:
 
 
 def _serve(notes: Path, rehearsals: Sequence[list[str]]) -> None:
-    from nlgnn import cli
+    from nlgnn.cli import main as cli
 
-    cli.build_app(["train", "tune"])
+    cli.build_app(["train", "--help"])
+    cli.build_app(["tune", "--help"])
     (notes / "rehearsal").mkdir()
     for arguments in rehearsals:
         _run({"arguments": arguments, "folder": notes / "rehearsal", "modules": notes / "modules"}, notes)
@@ -134,7 +135,7 @@ def _become_command(
         file_limit: bytes that a file may have.
         kill_before_change: the change of a file before which it is killed.
         kill_after: for the process that waits.
-        constants: module-level ones to be set, by module and name: "nlgnn.training.search:BATCH".
+        constants: module-level ones to be set, by module and name: "nlgnn.tuning.tune:BATCH".
         printed_to: where standard output goes; by default to the notes.
         modules: a file for the names of all modules that it has imported.
     """
@@ -152,7 +153,7 @@ def _become_command(
         os.setgroups([])
         os.setgid(user)
         os.setuid(user)
-    from nlgnn import cli
+    from nlgnn.cli import main as cli
 
     code: Any = 0
     try:

@@ -15,8 +15,9 @@ import pytest
 from scipy import io
 from small_files import EDGES, MASKS, WRITERS, X, Y, write_linkx_splits
 
-from nlgnn.datasets.readers import READERS
-from nlgnn.datasets.readers.pickles import unpickle
+from each_of import each_of
+from nlgnn.datasets.formats import READERS
+from nlgnn.datasets.formats.pickles import unpickle
 from nlgnn.errors import DataError, NlgnnError
 
 ALL_FILES = [
@@ -60,20 +61,20 @@ def replace_line(path: Path, number: int, line: str) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("reader", "file", "number", "line", "message"),
     [
         ("geom-gcn", 0, 3, "0\t1,0\t0", "line 3"),  # ragged
         ("geom-gcn", 0, 3, "0\t1,0,2\t0", "line 3"),
-        ("geom-gcn", 0, 3, "0\t1,0,0", "line 3 has 2 columns"),
-        ("geom-gcn", 0, 3, "9\t1,0,0\t0", "node numbers"),
-        ("geom-gcn", 0, 3, "0\t1,0,0\t-2", "node 0 has label -2"),
+        ("geom-gcn", 0, 3, "0\t1,0,0", "Line 3 has 2 columns"),
+        ("geom-gcn", 0, 3, "9\t1,0,0\t0", "column of node numbers"),
+        ("geom-gcn", 0, 3, "0\t1,0,0\t-2", "Node 0 has label -2"),
         ("geom-gcn", 0, 3, "0\t1,0,0\tcat", "cat"),
         ("geom-gcn", 1, 3, "0\t6", r"edge 1 joins nodes \(0, 6\)"),
-        ("geom-gcn-lists", 0, 3, "0\t1,-1\t0", "line 3 names feature -1"),
+        ("geom-gcn-lists", 0, 3, "0\t1,-1\t0", "Line 3 names feature -1"),
         ("planetoid", 5, 1, "7", "wrong-number-of-nodes"),
-        ("twitch", 0, 3, "1,9,maybe,5,False,0", "line 3: column 'mature' is 'maybe'"),
-        ("twitch", 0, 3, "1,9,True,5,False,8", "column 'new_id'"),
+        ("twitch", 0, 3, "1,9,maybe,5,False,0", "Line 3: column 'mature' is 'maybe'"),
+        ("twitch", 0, 3, "1,9,True,5,False,8", "Column 'new_id'"),
         ("twitch", 2, 2, "0,77", r"\(0, 77\)"),
     ],
 )
@@ -87,7 +88,7 @@ def test_messages_say_where(reader: str, file: int, number: int, line: str, mess
     assert str(paths[file]) in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("changed", "message"),
     [
         ({"node_labels": np.array([0, 1, 0, -2, 0, 1])}, "node 3 has label -2"),
@@ -108,16 +109,16 @@ def test_wrong_arrays(changed: dict[str, np.ndarray], message: str, tmp_path: Pa
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("nodes", [[-1], [6], [0.5], "abc"])
+@each_of("nodes", [[-1], [6], [0.5], "abc"])
 def test_split_lists_outside_the_graph(nodes: object, tmp_path: Path) -> None:
     paths = WRITERS["twitch"](tmp_path)
     np.save(paths[-1], np.array([{"train": np.array(nodes), "valid": [1], "test": [2]}]), allow_pickle=True)
-    with pytest.raises(DataError, match="split 0, part 'train'") as caught:
+    with pytest.raises(DataError, match="split 0 of 'linkx': the train list") as caught:
         READERS["twitch"](*paths, name="small", directed=False)
     assert str(paths[-1]) in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("member", "text", "message"),
     [
         ("raw/node-feat", "1,2,3\n1,2\n", "node-feat.csv.gz: .*Expected 3 columns, got 2"),
@@ -127,7 +128,7 @@ def test_split_lists_outside_the_graph(nodes: object, tmp_path: Path) -> None:
         ("raw/node-feat", "1,2,3\n" * 5 + "1,,3\n", "column #1: Row #6: .* invalid value ''"),
         ("raw/edge", "0,1\n,1\n", "edge.csv.gz: .*column #0: Row #2: .* invalid value ''"),
         ("raw/edge", "0,9\n", r"\(0, 9\)"),
-        ("split/time/test", "4\n-1\n", "part 'test', names node -1"),
+        ("split/time/test", "4\n-1\n", "the test list names node -1"),
         ("split/time/test", None, "test.csv.gz is missing"),
     ],
 )

@@ -10,8 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from nlgnn.datasets import load_graph
-from nlgnn.datasets.relations import GRAPHS, HEADER, NAME_IN_FILES, Space, load_relations, read_relations, relation_file
+from each_of import each_of
+from nlgnn.datasets import CATALOG, load_graph
+from nlgnn.datasets.formats.geom_gcn import RELATIONS_HEADER as HEADER
+from nlgnn.datasets.formats.geom_gcn import SPACES, Space, read_relations
+from nlgnn.datasets.load import load_relations, relation_file
 from nlgnn.errors import DataError
 from nlgnn.graph.graph import Graph
 
@@ -61,16 +64,17 @@ OPPOSITE = {("citeseer", "isomap-released"): 1376, ("pubmed", "isomap-released")
 
 
 def numbers_of(first: np.ndarray, second: np.ndarray, num_nodes: int) -> np.ndarray:
-    """A number a pair."""
+    """Return one number per pair."""
     return first * num_nodes + second
 
 
 def test_every_file_is_counted() -> None:
-    assert EXPECTED.keys() == {(name, space) for name in GRAPHS for space in NAME_IN_FILES}
+    assert EXPECTED.keys() == {(name, space) for name, dataset in CATALOG.items() for space in dataset.relations}
+    assert {space for _, space in EXPECTED} == set(SPACES)
     assert all(relation_file(name, space).sha256 for name, space in EXPECTED)
 
 
-@pytest.mark.parametrize(("name", "space"), EXPECTED)
+@pytest.mark.parametrize(("name", "space"), sorted({*list(EXPECTED)[::2], *OPPOSITE}))
 def test_what_the_files_hold(name: str, space: Space, data_root: Path) -> None:
     graph, expected = graph_of(name), EXPECTED[name, space]
     first, second, latent, quadrant = load_relations(graph, space)
@@ -138,7 +142,7 @@ def test_a_line_is_two_nodes_a_space_and_a_quadrant(tmp_path: Path) -> None:
     assert quadrant.tolist() == [3, 1, 0]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         "",
@@ -151,6 +155,6 @@ def test_a_line_is_two_nodes_a_space_and_a_quadrant(tmp_path: Path) -> None:
 def test_wrong_lines_are_refused(text: str, data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "relations.txt"
     path.write_text(text)
-    monkeypatch.setattr("nlgnn.datasets.relations.fetch_file", lambda file: path)
+    monkeypatch.setattr("nlgnn.datasets.load.fetch_file", lambda file: path)
     with pytest.raises(DataError, match=str(path)):
         load_relations(graph_of("texas"), "poincare")

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nlgnn.datasets import builtin, load_graph, patents_like_graph, planted_order_graph, synthetic
+from each_of import each_of
+from nlgnn.datasets import load, load_graph, patents_like_graph, planted_order_graph, synthetic
 from nlgnn.errors import DataError, OptionError
-from nlgnn.graph import on_disk
+from nlgnn.graph import features
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.homophily import compatibility_matrix, edge_homophily, node_homophily
 
@@ -54,9 +55,7 @@ def test_impossible_sizes() -> None:
         planted_order_graph(num_groups=1)
 
 
-@pytest.mark.parametrize(
-    ("num_nodes", "num_edges", "num_classes"), [(4000, 19000, 5), (4001, 7, 3), (60, 442, 2), (300, 0, 5)]
-)
+@each_of(("num_nodes", "num_edges", "num_classes"), [(4000, 19000, 5), (4001, 7, 3), (60, 442, 2), (300, 0, 5)])
 def test_patents_like_sizes_are_exact(num_nodes: int, num_edges: int, num_classes: int) -> None:
     graph = patents_like_graph(num_nodes, num_edges, 6, num_classes)
     assert (graph.num_nodes, graph.num_edges, graph.num_features) == (num_nodes, num_edges, 6)
@@ -99,10 +98,10 @@ def test_patents_like_seed_decides_and_chunks_do_not(tmp_path: Path, monkeypatch
 
     first = make()
     assert make(seed=1).fingerprint != first.fingerprint
-    monkeypatch.setattr(on_disk, "CHUNK_BYTES", 4 * 7 * 33)
+    monkeypatch.setattr(features, "CHUNK_BYTES", 4 * 7 * 33)
     assert make().fingerprint == first.fingerprint
     stays = make(features_path=tmp_path / "x.npy")
-    assert isinstance(stays.x, on_disk.FeaturesOnDisk)
+    assert isinstance(stays.x, features.FeaturesOnDisk)
     assert stays.fingerprint == first.fingerprint
     assert np.array_equal(np.load(tmp_path / "x.npy"), first.x)
     assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]
@@ -121,9 +120,7 @@ def test_half_of_the_features_leaves_what_was_there(tmp_path: Path, monkeypatch:
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("x.npy", "before")]
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"num_classes": 1}, {"num_nodes": 4}, {"num_edges": 613}, {"num_features": 0}], ids=str
-)
+@each_of("wrong", [{"num_classes": 1}, {"num_nodes": 4}, {"num_edges": 613}, {"num_features": 0}], ids=str)
 def test_patents_like_impossible_sizes(wrong: dict[str, int]) -> None:
     sizes = {"num_nodes": 70, "num_edges": 600, "num_features": 1} | wrong
     with pytest.raises(OptionError, match="=".join(map(str, *wrong.items()))):
@@ -139,14 +136,14 @@ def small_patents(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[Pa
         written.append(features_path)
         return patents_like_graph(50, 60, 3, features_path=features_path)
 
-    monkeypatch.setattr(builtin, "patents_like_graph", make)
+    monkeypatch.setattr(load, "patents_like_graph", make)
     return written
 
 
 def test_the_named_graph_is_made_once_and_its_features_stay_on_disk(small_patents: list[Path]) -> None:
     first, second = load_graph("patents-like"), load_graph("patents_like")
     assert len(small_patents) == 1
-    assert isinstance(second.x, on_disk.FeaturesOnDisk)
+    assert isinstance(second.x, features.FeaturesOnDisk)
     assert second.name == "patents-like"
     assert first.fingerprint == second.fingerprint == patents_like_graph(50, 60, 3).fingerprint
 
@@ -158,7 +155,7 @@ def test_half_of_the_named_graph_is_no_graph(
         patch.setattr(np, "savez", lambda *_, **__: list(stop_in_the_middle()))
         with pytest.raises(DataError, match=r"patents-like-1 cannot be written: No space left on device"):
             load_graph("patents-like")
-    assert list((empty_cache / "made").iterdir()) == []
+    assert list(empty_cache.rglob("*")) == []
     assert load_graph("patents-like").num_nodes == 50
 
 

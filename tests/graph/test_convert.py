@@ -153,7 +153,7 @@ class TestPyG:
             from_pyg([])
         data = to_pyg(make_graph(), SPLITS)
         data.val_mask = None
-        with pytest.raises(DataError, match="has train_mask, test_mask only"):
+        with pytest.raises(DataError, match="only has train_mask, test_mask"):
             from_pyg(data)
         data.val_mask = self.torch.zeros(3, dtype=self.torch.bool)
         with pytest.raises(DataError, match=r"val_mask has shape \(3,\)"):
@@ -195,7 +195,7 @@ class TestNetworkX:
         numbers = dict(enumerate([1.0, float("nan"), np.float32("nan"), 0.0, 1, None]))
         self.networkx.set_node_attributes(network, numbers, "number")
         assert from_networkx(network, features=None, label="number").y.tolist() == [1, -1, -1, 0, 1, -1]
-        with pytest.raises(DataError, match="no node has the attribute 'knid'"):
+        with pytest.raises(DataError, match="No node has the attribute 'knid'"):
             from_networkx(network, features=None, label="knid")
         assert from_networkx(network, features=None).num_classes == 0  # by the usual name there may be none
 
@@ -205,7 +205,7 @@ class TestNetworkX:
         assert from_networkx(network, features=None, weight="km").edge_weight.tolist() == [1, 4, 1]
         assert from_networkx(network, features=None, weight="cost").edge_weight is None
         network.edges[0, 1, 1]["weight"] = "heavy"
-        with pytest.raises(DataError, match=r"the attributes 'weight' are not numbers: .*'heavy'"):
+        with pytest.raises(DataError, match=r"the attributes 'weight' are not an array of numbers: .*'heavy'"):
             from_networkx(network, features=None)
 
     def test_named_nodes_and_missing_labels(self) -> None:
@@ -224,11 +224,11 @@ class TestNetworkX:
         with pytest.raises(DataError, match="1 nodes have no attribute 'x', the first is 'b'"):
             from_networkx(network)
         network.nodes["b"]["x"] = [1]
-        with pytest.raises(DataError, match="attributes 'x' are not a table"):
+        with pytest.raises(DataError, match="attributes 'x' are not an array"):
             from_networkx(network)
         network.graph["class_names"] = ("yes", "no")
         network.nodes["b"]["y"] = "maybe"
-        with pytest.raises(DataError, match="label 'maybe' is not among class_names"):
+        with pytest.raises(DataError, match="Label 'maybe' is not among class_names"):
             from_networkx(network, features=None)
         with pytest.raises(DataError, match="two nodes have one name"):
             to_networkx(make_graph(node_names=("a", "a", "b", "c")))
@@ -273,7 +273,7 @@ def test_scipy_finds_out_whether_edges_have_a_direction() -> None:
     assert not from_scipy(sparse.coo_matrix(one_way + one_way.T)).directed
     assert not from_scipy(one_way, directed=False).directed
     assert to_scipy(from_scipy(one_way, directed=False)).toarray().tolist() == [[0, 2.5, 0], [2.5, 0, 0], [0, 0, 0]]
-    with pytest.raises(DataError, match=r"adjacency matrix of shape \(2, 3\)"):
+    with pytest.raises(DataError, match=r"adjacency matrix has shape \(2, 3\)"):
         from_scipy(one_way[:2])
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_graphs import graph_parts
 
+from each_of import each_of
 from nlgnn.errors import DataError
 from nlgnn.graph import Graph, audit, homophily_table
 
@@ -87,7 +88,7 @@ def test_agreement_looks_at_no_weights(graph: Graph) -> None:
     assert homophily_table(alike) == homophily_table(different)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("weights", "message"),
     [
         ([1, 2, -3, 1, -1], r"edge 2, which joins nodes \(0, 1\), has weight -3 \(2 such weights in all\)"),
@@ -95,7 +96,7 @@ def test_agreement_looks_at_no_weights(graph: Graph) -> None:
         ([1, 1, 1, 1, 1e39], "edge 4, .* has weight inf"),
         ([1, 1, 1], r"5 edges, but weights of shape \(3,\)"),
         ([[1]] * 5, r"weights of shape \(5, 1\)"),
-        (["a"] * 5, "weights are not numbers: could not convert"),
+        (["a"] * 5, "weights are not an array of numbers: could not convert"),
         ([3e38] * 5, "add up to more than 3e38"),
     ],
 )

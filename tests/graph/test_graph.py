@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from each_of import each_of
 from nlgnn.errors import DataError, OptionError
-from nlgnn.graph import Graph, Split, audit, on_disk, to_networkx, to_pyg
+from nlgnn.graph import Graph, Split, audit, features, to_networkx, to_pyg
 
 X = np.array([[1, 0, 3], [0, 0, 0], [-2, 2, 0]], np.float32)
 EDGES = np.array([[0, 0, 1, 2], [1, 1, 0, 2]])  # 0 → 1 twice, 1 → 0, and a loop at 2
@@ -38,8 +39,8 @@ def test_a_graph_without_edges() -> None:
     assert graph.undirected_adjacency.nnz == 0
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.coo_matrix])
+@each_of("bad", [np.nan, np.inf])
+@each_of("form", [np.asarray, sparse.csr_array, sparse.coo_matrix])
 def test_a_missing_feature_names_node_and_column(form, bad: float) -> None:
     x = X.copy()
     x[2, 1] = bad
@@ -52,7 +53,7 @@ def test_a_value_too_large_for_float32_is_named() -> None:
         Graph(np.array([[1e300]]), np.empty((2, 0), np.int64), np.array([0]))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("changes", "message"),
     [
         ({"y": np.array([0, 1, 7]), "class_names": ("a", "b")}, "node 2 has label 7, outside the classes 0 to 1"),
@@ -61,7 +62,7 @@ def test_a_value_too_large_for_float32_is_named() -> None:
         ({"y": np.array([[0, 1, 0]])}, r"labels of shape \(1, 3\)"),
         ({"y": np.array(0)}, r"labels of shape \(\)"),
         ({"y": np.array([0, 1])}, r"2 labels, but features of shape \(3, 3\)"),
-        ({"x": np.array([["a"]] * 3)}, "features are not a table of numbers"),
+        ({"x": np.array([["a"]] * 3)}, "features are not an array of numbers"),
         ({"x": np.ones(3)}, r"features of shape \(3,\)"),
         ({"edge_index": np.array([[0, 1], [1, 3]])}, r"edge 1 joins nodes \(1, 3\), but nodes are numbered 0 to 2"),
         ({"edge_index": np.array([[0, -1], [1, 2]])}, r"edge 1 joins nodes \(-1, 2\)"),
@@ -139,7 +140,7 @@ def test_a_users_sparse_matrix_is_not_changed() -> None:
 @pytest.fixture
 def on_disk_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Graph:
     """The features of `graph` in a file, read two rows at a time."""
-    monkeypatch.setattr(on_disk, "CHUNK_BYTES", 24)
+    monkeypatch.setattr(features, "CHUNK_BYTES", 24)
     np.save(tmp_path / "x.npy", X)
     return Graph(np.load(tmp_path / "x.npy", mmap_mode="r"), EDGES, Y, name="tiny")
 
@@ -147,7 +148,7 @@ def on_disk_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Graph:
 @pytest.mark.parametrize("scaling", ["none", "unit-sum", "unit-l2"])
 def test_features_on_disk_are_those_in_memory(graph: Graph, on_disk_graph: Graph, scaling: str) -> None:
     in_memory, streamed = graph.scale_features(scaling), on_disk_graph.scale_features(scaling)
-    assert isinstance(streamed.x, on_disk.FeaturesOnDisk)
+    assert isinstance(streamed.x, features.FeaturesOnDisk)
     assert (streamed.x.shape, streamed.x.size, streamed.num_features) == (X.shape, X.size, 3)
     assert [len(rows) for _, rows in streamed.x.chunks()] == [2, 1]
     rows = np.concatenate([rows.copy() for _, rows in streamed.x.chunks()])
@@ -161,7 +162,7 @@ def test_features_on_disk_are_those_in_memory(graph: Graph, on_disk_graph: Graph
 
 def test_scaling_goes_over_chunks(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = graph.scale_features("unit-l2")
-    monkeypatch.setattr(on_disk, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(features, "CHUNK_BYTES", 1)
     assert graph.scale_features("unit-l2").fingerprint == whole.fingerprint
 
 
@@ -203,7 +204,7 @@ def test_other_tables_on_disk_are_refused_but_may_be_read(tmp_path: Path, stored
 
 @pytest.mark.parametrize("convert", [to_pyg, to_networkx, Graph.dense_features])
 def test_features_on_disk_are_never_copied_into_memory(on_disk_graph: Graph, graph: Graph, convert) -> None:
-    with pytest.raises(DataError, match=r"'tiny': its features are on disk \(.*x\.npy\)"):
+    with pytest.raises(DataError, match=r"'tiny': the features are on disk \(.*x\.npy\)"):
         convert(on_disk_graph)
     assert np.array_equal(graph.dense_features(), X)
 

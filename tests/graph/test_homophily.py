@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_graphs import graph_parts, neighbour_sets
 
+from each_of import each_of
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph import (
     Graph,
@@ -173,16 +174,16 @@ def test_reconnected_refuses_what_it_cannot_use() -> None:
     for order in ([0, 1], [0, 1, 1], [0, 1, 3]):
         with pytest.raises(DataError, match="no permutation of the 3 nodes"):
             reconnected_homophily(np.array(order), y, [3])
-    with pytest.raises(OptionError, match="kernel size 4"):
+    with pytest.raises(OptionError, match="Kernel size 4"):
         reconnected_homophily(np.arange(3), y, [3, 4])
-    with pytest.raises(DataError, match="no node has a label"):
+    with pytest.raises(DataError, match="No node has a label"):
         reconnected_homophily(np.arange(3), np.full(3, -1), [3])
 
 
-@pytest.mark.parametrize("measure", [node_homophily, chance_homophily, compatibility_matrix, homophily_table])
+@each_of("measure", [node_homophily, chance_homophily, compatibility_matrix, homophily_table])
 def test_without_any_label_there_is_nothing_to_say(measure) -> None:
     graph = Graph(np.zeros((2, 1)), np.array([[0], [1]]), np.array([-1, -1]))
-    with pytest.raises(DataError, match="no node has a label"):
+    with pytest.raises(DataError, match="No node has a label"):
         measure(graph)
 
 

@@ -19,8 +19,8 @@ def window_mean_by_key(**options: object) -> NLMLP:
     # z = (key + 2, value, -value). The key runs from -1 to 1: as a factor it must not change the value's sign.
     model.local.layers[0].weight.copy_(torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, -1.0]]))
     model.local.layers[0].bias.copy_(torch.tensor([2.0, 0.0, 0.0]))
-    model.aggregation.score.weight.copy_(torch.tensor([[1.0, 0.0, 0.0]]))
-    for conv in (model.aggregation.convs[0], model.aggregation.convs[-1]):
+    model.order.score.weight.copy_(torch.tensor([[1.0, 0.0, 0.0]]))
+    for conv in (model.mixer.convs[0], model.mixer.convs[-1]):
         kernel_size = conv.kernel_size[0]
         conv.weight.copy_(torch.eye(3).unsqueeze(2).expand(3, 3, kernel_size) / kernel_size)
     # ReLU keeps the positive part of value and of -value; their difference is the value again.

@@ -3,18 +3,24 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from nn_samples import assert_same, noise, random_edges, random_operator, randomise, seeded_streams, seeds, with_seeds
 from scipy import sparse
 from torch.func import functional_call, stack_module_state, vmap
 from torch_geometric.nn import SAGEConv
 
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.dropout import Stream
 from nlgnn.nn.inputs import move
-from nlgnn.nn.local import MLP
-from nlgnn.nn.sage import GraphSAGE, MeanConvolution, mean_operator
-from nlgnn.nn.sparse import Operator
+from nlgnn.nn.kernels.sparse import Operator
+from nlgnn.nn.local import MLP, GraphSAGE, MeanConvolution, mean_operator
+from nn_samples import (
+    assert_replicas_draw_as_alone,
+    assert_same,
+    noise,
+    random_edges,
+    random_operator,
+    randomise,
+    seeds,
+)
 
 multigraphs = given(st.integers(1, 9), st.integers(0, 30), st.integers(1, 3), seeds)
 
@@ -119,7 +125,7 @@ def test_dropout_between_layers_acts_in_training_only():
     torch.manual_seed(0)
     first, second = model.layers
     mean = mean_operator(edges, 5, torch.float64)
-    expected = second(model.dropout(first(x, mean).relu()), mean)
+    expected = second(model.dropout(first(x, mean).relu(), 0), mean)
     torch.manual_seed(0)
     assert model(x, edges).equal(expected)
     assert not model(x, edges).equal(expected)
@@ -155,20 +161,7 @@ def test_replicas_equal_each_alone():
 def test_replicas_drop_what_they_would_drop_alone():
     models = [randomise(GraphSAGE(3, 4, 2, dropout=0.5, input_dropout=0.25), seed) for seed in range(3)]
     prepared = inputs(models[0], graph_of(as_stored=sparse.csr_array))
-    alone = with_seeds(lambda replica: models[replica](*prepared), 3)
-    state = {name: value.detach() for name, value in stack_module_state(models)[0].items()}
-    generators = [stream.generator for stream in seeded_streams([0.5] * 3)]
-    dropouts = (models[0].dropout, models[0].input_dropout)
-    for dropout in dropouts:
-        dropout.streams = [Stream(dropout.p, generator) for generator in generators]
-
-    def result(number, own):
-        for dropout in dropouts:
-            dropout.replica = number
-        return functional_call(models[0], own, tuple(prepared))
-
-    together = vmap(result, randomness="same")(torch.arange(3), state)
-    torch.testing.assert_close(together, alone, rtol=0, atol=1e-9)
+    assert_replicas_draw_as_alone(models, lambda model: model(*prepared))
 
 
 def test_parameters_are_drawn_anew_as_those_of_linear():

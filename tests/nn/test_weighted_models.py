@@ -9,31 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from nn_samples import assert_same, randomise
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch_geometric.nn import GCN2Conv, GCNConv
 
+from each_of import each_of
 from nlgnn.graph import Graph, to_pyg
-from nlgnn.nn import (
-    CPGCN,
-    FAGCN,
-    GAT,
-    GCN,
-    GCNII,
-    H2GCN,
-    LINKX,
-    MLP,
-    NLGAT,
-    NLGCN,
-    DirGCN,
-    GeomGCN,
-    GraphSAGE,
-    SimPGCN,
-)
-from nlgnn.nn.compatibility import estimate_compatibility
-from nlgnn.nn.inputs import ignores_weights, prepare
-from nlgnn.nn.sparse import Operator
+from nlgnn.nn import CPGCN, FAGCN, GAT, GCN, GCNII, H2GCN, LINKX, MLP, NLGAT, NLGCN, DirGCN, GeomGCN, GraphSAGE, SimPGCN
+from nlgnn.nn.base import ignores_weights, prepare
+from nlgnn.nn.baselines.cpgcn import estimate_compatibility
+from nlgnn.nn.kernels.sparse import Operator
+from nn_samples import assert_same, randomise
 
 
 def weighted_graph(directed: bool = False) -> Graph:
@@ -178,7 +164,7 @@ def test_models_that_ignore_weights_say_so(make: type[nn.Module]) -> None:
     assert result_of(model).equal(result_of(model, plain))
 
 
-@pytest.mark.parametrize("make", [*USING, MLP])
+@each_of("make", [*USING, MLP])
 def test_models_that_use_them_say_nothing(make: type[nn.Module]) -> None:
     assert not ignores_weights(make(3, 4, 2), GRAPH)
 

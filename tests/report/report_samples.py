@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nlgnn.analysis import explain_node
-from nlgnn.analysis.explanation import Explanation
+from nlgnn.analysis.explain import Explanation
 from nlgnn.graph.graph import Graph
 from nlgnn.training.train import Plan, Trained, train
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 from report_samples import Report
 
 from nlgnn.graph.graph import Graph
-from nlgnn.report.palette import PALETTE
+from nlgnn.report.figures import PALETTE
 from nlgnn.report.run_page import write_run_page
 
 pytestmark = pytest.mark.slow
@@ -71,7 +71,7 @@ def test_clicking_a_node_shows_why(page: Page, report: Report) -> None:
         beside = page.locator(".pair table").nth(1).locator("tbody tr")
         assert beside.count() == min(24, len(why.neighbours))
         silenced = int(np.argmax(why.silenced))  # type: ignore[arg-type]
-        assert f"silenced it is predicted {why.class_names[silenced]} with" in text
+        assert f"non-local part, the prediction is {why.class_names[silenced]} with" in text
 
 
 def test_the_first_strip_has_an_order_of_its_own(page: Page) -> None:

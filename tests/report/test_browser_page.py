@@ -111,7 +111,7 @@ def saved(page: Page, figure: str, kind: str, folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("figure", ["The sorted sequence", "Beside what it should beat"])
+@pytest.mark.parametrize("figure", ["Sorted sequence", "Compared with baselines"])
 def test_figures_can_be_saved(page: Page, figure: str, tmp_path: Path) -> None:
     page.click("#theme")  # in a dark page too, on white paper
     name = figure.lower().replace(" ", "-")
@@ -126,20 +126,20 @@ def test_figures_can_be_saved(page: Page, figure: str, tmp_path: Path) -> None:
     assert content[:4] == b"\x89PNG"
     assert (width > 1500, height > 300) == (True, True)
     rows = list(csv.DictReader(saved(page, figure, "csv", tmp_path).read_text().splitlines()))
-    assert len(rows) == (209 if name == "the-sorted-sequence" else 4)
-    assert set(rows[0]) >= ({"node", "label", "score"} if name == "the-sorted-sequence" else {"model", "mean"})
+    assert len(rows) == (209 if figure == "Sorted sequence" else 4)
+    assert set(rows[0]) >= ({"node", "label", "score"} if figure == "Sorted sequence" else {"model", "mean"})
     assert theme(page) == "dark"  # what was done for the picture is undone
 
 
 def test_axes_have_few_ticks_however_wide_they_are(page: Page) -> None:
-    axes = page.locator("figure[aria-label='Beside what it should beat'] .role-axis-label").all()
+    axes = page.locator("figure[aria-label='Compared with baselines'] .role-axis-label").all()
     labels = [axis.locator("text").all_text_contents() for axis in axes]
     (numbers,) = [texts for texts in labels if all(text.replace(".", "").isdecimal() for text in texts)]
     assert 3 <= len(numbers) <= 8
 
 
 def test_tables_open(page: Page) -> None:
-    holder = page.locator("figure[aria-label='The sorted sequence']")
+    holder = page.locator("figure[aria-label='Sorted sequence']")
     assert holder.locator("td").count() == 0
     holder.locator("summary").click()
     rows = holder.locator("tbody tr")

@@ -11,8 +11,8 @@ from report_samples import trained_on
 
 from nlgnn.datasets import load_graph
 from nlgnn.errors import OptionError
-from nlgnn.experiments.section import Section
-from nlgnn.report.comparison_page import (
+from nlgnn.report.page import Command, Figure, Headline
+from nlgnn.report.run_page import (
     comparison_parts,
     differing_settings,
     read_companions,
@@ -20,7 +20,7 @@ from nlgnn.report.comparison_page import (
     with_names,
     write_comparison,
 )
-from nlgnn.report.page import Command, Figure, Headline
+from nlgnn.report.table import Section
 from nlgnn.training.train import Trained, read_trained
 
 GRAPH = "mushroom-body-left"
@@ -123,7 +123,7 @@ def test_only_settings_that_differ_are_shown(folder: Path) -> None:
 def test_page(folder: Path, tmp_path: Path) -> None:
     write_comparison(tmp_path / "report.html", [folder / "run", folder / "run-gcn", folder / "else"])
     text = (tmp_path / "report.html").read_text()
-    assert f"<title>3 trainings on {GRAPH}</title>" in text
+    assert f"<title>3 models on {GRAPH}</title>" in text
     trained = with_names(read(folder / "run", folder / "run-gcn", folder / "else"))
     parts = comparison_parts(trained, load_graph(GRAPH))
     headline, figure, section = parts[:3]
@@ -135,5 +135,5 @@ def test_page(folder: Path, tmp_path: Path) -> None:
     labels = ["nlgcn", "majority class", f"gcn ({folder / 'run-gcn'})", f"gcn ({folder / 'else'})"]
     assert [row["model"] for row in section.rows] == labels
     titles = [part.title for part in parts if isinstance(part, (Section, Command))]
-    assert titles[1:3] == ["What differs", "What it cost"]
-    assert titles[3:] == [f"Run {label} again" for label in trained]
+    assert titles[1:3] == ["Different settings", "Cost"]
+    assert titles[3:] == [f"Repeat {label}" for label in trained]

@@ -7,19 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chart_checks import check, figures_of
 from report_samples import easy_graph
 
-from nlgnn.experiments.diagnose import Diagnosis
-from nlgnn.experiments.evidence import Evidence
-from nlgnn.experiments.order import OrderEvidence
-from nlgnn.experiments.portrait import MEASURES, portray
-from nlgnn.experiments.section import Section
-from nlgnn.experiments.verdict import judge
+from chart_checks import check, figures_of
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
-from nlgnn.report.diagnosis_page import agreement_rows, diagnosis_parts, measure_rows, write_diagnosis_page
+from nlgnn.report.diagnosis_page import diagnosis_parts, write_diagnosis_page
 from nlgnn.report.page import Command, Headline
+from nlgnn.report.table import Section
+from nlgnn.selection.diagnosis import Diagnosis, judge
+from nlgnn.selection.evidence import Evidence, OrderEvidence
+from nlgnn.selection.profile import MEASURES, portray
 
 EVIDENCE = Evidence(
     protocol="random-60",
@@ -43,10 +41,10 @@ ORDER = OrderEvidence(
     seeds=2,
     metric="accuracy",
     validation={
-        "nlmlp": ((80.0, 82.0), (84.0, None)),
-        "mlp": ((79.0, 81.0), (83.0, 85.0)),
-        "nlmlp, kernel 1": ((70.0, 72.0), (74.0, 75.0)),
-        "nlmlp, random order": ((80.0, 82.0), (84.0, 83.0)),
+        "nlmlp": (81.0, 84.0, None),
+        "mlp": (80.0, 83.0, 85.0),
+        "nlmlp, kernel 1": (71.0, 74.0, 75.0),
+        "nlmlp, random order": (81.0, 84.0, 83.0),
     },
 )
 
@@ -64,19 +62,19 @@ def test_the_verdict_comes_first_and_what_to_run_next() -> None:
     assert "3 short trainings of each model on 2 splits of protocol random-60" in headline.what
     assert headline.sentences[:2] == [diagnosis.verdict.words, diagnosis.verdict.confidence]
     assert ORDER.words in headline.sentences
-    assert command == Command("What to run next", "nlgnn train easy")
+    assert command == Command("Next step", "nlgnn train easy")
 
 
 def test_models_beside_each_other_and_their_differences() -> None:
     figures = figures_of(diagnosis_parts(diagnosis_of(easy_graph())))
-    reached = figures["Do neighbours help?"].tables["rows"]
+    reached = figures["Short trainings"].tables["rows"]
     assert list(reached["model"]) == ["mlp", "gcn", "gat"]
     assert list(reached["mean"]) == [82, 70.5, 61]
     assert list(reached["runs"]) == [3, 2, 3]
     minus = figures["Graph models minus mlp"].tables["rows"]
     assert list(minus["difference"]) == ["gcn − mlp", "gat − mlp"]
     assert list(minus["mean"]) == [-10.5, -21]
-    assert list(minus["standing"]) == ["behind", "behind"]
+    assert list(minus["standing"]) == ["worse", "worse"]
     assert not any("direction" in title or "order" in title for title in figures)
 
 
@@ -84,18 +82,18 @@ def test_direction() -> None:
     evidence = replace(EVIDENCE, by_direction=DIRECTED)
     parts = diagnosis_parts(diagnosis_of(easy_graph(), evidence))
     figures = figures_of(parts)
-    minus = figures["One direction, or both apart, minus all alike"].tables["rows"]
+    minus = figures["Directed minus undirected edges"].tables["rows"]
     assert list(minus["difference"]) == ["out − all", "in − all"]  # of the third one run succeeded
-    assert list(minus["standing"]) == ["ahead", "unclear"]
-    assert list(figures["Does the direction of edges help?"].tables["rows"]["model"]) == list(DIRECTED)
+    assert list(minus["standing"]) == ["better", "unclear"]
+    assert list(figures["Direction of edges"].tables["rows"]["model"]) == list(DIRECTED)
     assert any(part == evidence.sections()[1]._replace(title="") for part in parts)
 
 
 def test_order() -> None:
     figures = figures_of(diagnosis_parts(diagnosis_of(easy_graph(), order=ORDER)))
-    reached = figures["Does the order matter?"].tables["rows"]
+    reached = figures["Order and its controls"].tables["rows"]
     assert list(reached["model"]) == list(ORDER.validation)
-    assert list(reached["mean"])[:2] == [82.5, 82]  # of means over seeds
+    assert list(reached["mean"])[:2] == pytest.approx([82.5, 248 / 3])
     minus = figures["nlmlp minus its local part and controls"].tables["rows"]
     assert list(minus["difference"]) == ["minus mlp", "minus kernel 1", "minus random order"]
     assert list(minus["mean"]) == pytest.approx([1, 10, 0])
@@ -118,23 +116,21 @@ def test_every_figure_can_be_drawn(graph: Graph, tmp_path: Path) -> None:
         check(figure)
         assert figure.half
     few = graph.num_classes <= 40
-    assert ("Which classes are joined to which?" in figures) is few
-    assert ("Agreement beside chance, by class" in figures) is few
-    assert ("Agreement beside chance, by number of neighbours" in figures) is (graph.num_edges > 0)
+    assert ("Edges between classes" in figures) is few
     write_diagnosis_page(tmp_path / "report.html", diagnosis)
     assert "</script><b>" not in (tmp_path / "report.html").read_text()
 
 
-def test_agreement_beside_chance() -> None:
+def test_homophily_compared_with_chance() -> None:
     portrait = portray(easy_graph(), make_splits(easy_graph(), "random-60", 2))
-    rows = measure_rows(portrait)
-    assert [row["what"] for row in rows] == list(MEASURES.values())
-    assert rows[0]["value"] == portrait.homophily["node_homophily"]
-    assert rows[0]["chance"] == portrait.chance["node_homophily"]
-    by_class = agreement_rows(portrait.by_class)
-    assert [row["what"] for row in by_class] == ["class 0", "class 1", "class 2"]
-    assert [row["nodes"] for row in by_class] == [20, 20, 20]
-    assert by_class[0]["chance"] == pytest.approx(19 / 59)
+    tables = {section.title: section.rows for section in portrait.sections()}
+    assert [row["measure"] for row in tables["Homophily"]] == list(MEASURES.values())
+    assert tables["Homophily"][0]["value"] == f"{portrait.homophily['node_homophily']:.3f}"
+    assert tables["Homophily"][0]["chance"] == f"{portrait.chance['node_homophily']:.3f}"
+    by_class = tables["Homophily by class"]
+    assert [row["class"] for row in by_class] == ["class 0", "class 1", "class 2"]
+    assert [row["nodes"] for row in by_class] == ["20"] * 3
+    assert by_class[0]["chance"] == f"{19 / 59:.3f}"
 
 
 def test_every_table_of_the_console_is_there_but_the_matrix_that_is_drawn() -> None:
@@ -142,6 +138,6 @@ def test_every_table_of_the_console_is_there_but_the_matrix_that_is_drawn() -> N
     tables = [part for part in diagnosis_parts(diagnosis) if isinstance(part, Section)]
     shown = {tuple(map(str, section.rows)) for section in tables}
     left_out = [section.title for section in diagnosis.sections() if tuple(map(str, section.rows)) not in shown]
-    assert left_out == ["Which classes are joined to which?", f"Verdict: {diagnosis.verdict.title}"]
-    drawn = figures_of(diagnosis_parts(diagnosis))["Which classes are joined to which?"].tables["rows"]
+    assert left_out == ["Edges between classes", f"Verdict: {diagnosis.verdict.title}"]
+    drawn = figures_of(diagnosis_parts(diagnosis))["Edges between classes"].tables["rows"]
     assert np.allclose(drawn["rate"], diagnosis.portrait.compatibility.ravel())

@@ -16,10 +16,11 @@ import vl_convert
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_of import each_of
 from nlgnn.errors import NlgnnError
-from nlgnn.experiments.section import Section
 from nlgnn.report import page as page_module
 from nlgnn.report.page import Command, Figure, Headline, NodeList, in_script, page, write_page
+from nlgnn.report.table import Section
 
 EVIL = "</script><script>alert('1')</script><!--<img src=x onerror=alert(1)>"
 
@@ -64,9 +65,7 @@ def test_json_in_a_script_comes_back(value: object) -> None:
     assert json.loads(in_script(value)) == value
 
 
-@pytest.mark.parametrize(
-    "text", ["</script>", "<!--", "<script", "</SCRIPT >", "\u2028\u2029", "]]>", "\0", '"\\', "🦊"]
-)
+@each_of("text", ["</script>", "<!--", "<script", "</SCRIPT >", "\u2028\u2029", "]]>", "\0", '"\\', "🦊"])
 def test_nothing_ends_a_script(text: str) -> None:
     assert "<" not in in_script({text: [text]})
     assert json.loads(in_script([text])) == [text]

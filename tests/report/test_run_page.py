@@ -13,25 +13,24 @@ import pytest
 from report_samples import easy_graph, trained_on
 
 import nlgnn
-from nlgnn.cli import main
-from nlgnn.commands import train as train_command
+from nlgnn.cli import train as train_command
+from nlgnn.cli.main import main
 from nlgnn.errors import OptionError
-from nlgnn.experiments.section import Section
 from nlgnn.graph.splits import make_splits
 from nlgnn.nn import GAT
+from nlgnn.report.figures.order import order_parts
 from nlgnn.report.page import Command, Figure, Headline, NodeList, Part
 from nlgnn.report.run_page import (
-    chosen_run,
     make_answer,
     missing_controls,
-    order_parts,
     repeat_command,
     run_parts,
+    settings_parts,
     verdict_words,
-    what_was_run,
     write_run_page,
 )
-from nlgnn.training.run import Run
+from nlgnn.report.table import Section
+from nlgnn.training.run_folder import Run
 from nlgnn.training.train import Plan, Trained
 
 GRAPH = easy_graph()
@@ -53,22 +52,22 @@ def test_parts_come_in_the_order_that_they_are_asked_for(trained: Trained) -> No
     assert isinstance(parts[0], Headline)
     found = titles(parts)
     wanted = [
-        "Beside what it should beat",
-        "The sorted sequence",
-        "Do neighbours in the order agree?",
-        "Loss over the epochs",
-        "Validation over the epochs",
-        "What is taken for what",
-        "Does it know what it knows?",
+        "Compared with baselines",
+        "Sorted sequence",
+        "Label agreement along the order",
+        "Training curves: loss",
+        "Training curves: validation accuracy",
+        "Confusion matrix",
+        "Calibration",
         "Accuracy by class",
         "Accuracy by number of neighbours",
         "Accuracy by agreement of neighbours",
-        "The embedding in two dimensions",
-        "Which classes are joined to which?",
+        "Embedding in two dimensions",
+        "Edges between classes",
         "Graph easy",
-        "Do neighbours agree?",
-        "What was run",
-        "Run it again",
+        "Homophily",
+        "Settings",
+        "Repeat the training",
     ]
     assert [title for title in found if title in wanted] == wanted
 
@@ -84,20 +83,17 @@ def test_every_chart_is_valid(trained: Trained) -> None:
 
 
 def test_local_models_have_no_order(tmp_path: Path) -> None:
-    for number, options in enumerate(({"model": "gcn"}, {"aggregation": "attention"})):
-        local = trained_on(GRAPH, tmp_path / str(number), **options)
-        splits = make_splits(GRAPH, "random-60", 2)
-        assert order_parts(local, GRAPH, local.runs, local.runs[0], splits[0], np.ones((60, 3)) / 3) == []
-        found = titles(run_parts(local, GRAPH, {}))
-        assert "The sorted sequence" not in found
-        assert "The embedding in two dimensions" in found
+    local = trained_on(GRAPH, tmp_path / "run", "gcn")
+    splits = make_splits(GRAPH, "random-60", 2)
+    assert order_parts(local, GRAPH, local.runs, local.runs[0], splits[0], np.ones((60, 3)) / 3) == []
+    found = titles(run_parts(local, GRAPH, {}))
+    assert "Sorted sequence" not in found
+    assert "Embedding in two dimensions" in found
 
 
 def test_a_run_can_be_chosen(trained: Trained) -> None:
-    assert chosen_run(trained.runs, None).index == 0
-    assert chosen_run(trained.runs, 1).index == 1
-    with pytest.raises(OptionError, match=r"no finished run 7\.\nChoose one of these: 0, 1\."):
-        chosen_run(trained.runs, 7)
+    with pytest.raises(OptionError, match=r"no finished run 7"):
+        run_parts(trained, GRAPH, {}, 7)
     found = next(part for part in run_parts(trained, GRAPH, {}, 1) if isinstance(part, NodeList))
     assert "the epoch that run 1 chose" in found.strips.caption
 
@@ -109,7 +105,7 @@ def test_the_first_run_that_did_not_fail_is_looked_into(trained: Trained) -> Non
     headline = parts[0]
     assert isinstance(headline, Headline)
     assert "mean of 1 run," in headline.what
-    words = next(part.text for part in parts if isinstance(part, Section) and part.title == "What was run")
+    words = next(part.text for part in parts if isinstance(part, Section) and part.title == "Settings")
     assert words == "Left out of the figures: run 0: the loss was nan in epoch 2."
 
 
@@ -132,7 +128,7 @@ def test_without_test_labels_validation_is_shown(tmp_path: Path) -> None:
     assert isinstance(headline, Headline)
     assert headline.what.startswith("validation accuracy of nlmlp")
     assert headline.sentences[0].startswith("No test node has a label")
-    assert "What is taken for what" not in titles(parts)
+    assert "Confusion matrix" not in titles(parts)
 
 
 def replace_test(split: nlgnn.Split) -> nlgnn.Split:
@@ -146,10 +142,9 @@ def test_the_verdict_is_told(trained: Trained) -> None:
 
 
 @pytest.mark.parametrize("verdict", ["", "Neighbours help."])
-def test_what_the_gate_said_is_told(verdict: str, trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(trained.folder.config, "gate", "The gate takes nlmlp.")
-    words = verdict_words(replace(trained, plan=replace(trained.plan, verdict=verdict)))
-    assert words.endswith(" The gate takes nlmlp.")
+def test_the_reason_of_an_automatic_choice_is_shown(verdict: str, trained: Trained) -> None:
+    words = verdict_words(replace(trained, plan=replace(trained.plan, verdict=verdict), reason="Chose nlmlp."))
+    assert words.endswith(" Chose nlmlp.")
 
 
 def test_missing_controls_are_named(trained: Trained, tmp_path: Path) -> None:
@@ -161,7 +156,7 @@ def test_missing_controls_are_named(trained: Trained, tmp_path: Path) -> None:
 
 
 def test_every_setting_is_told(trained: Trained) -> None:
-    section, again = what_was_run(trained, GRAPH)
+    section, again = settings_parts(trained, GRAPH)
     assert isinstance(section, Section)
     told = {row["setting"]: row["value"] for row in section.rows}
     config = trained.folder.config
@@ -179,27 +174,18 @@ def test_a_model_that_looks_at_no_weights(trained: Trained) -> None:
     weighted = replace(GRAPH, edge_weight=np.ones(GRAPH.edge_index.shape[1]))
 
     def told(model: Trained) -> str | None:
-        section = what_was_run(model, weighted)[0]
+        section = settings_parts(model, weighted)[0]
         assert isinstance(section, Section)
-        return next((row["value"] for row in section.rows if row["setting"] == "weights of edges"), None)
+        return next((row["value"] for row in section.rows if row["setting"] == "edge weights"), None)
 
     assert told(trained) is None
-    assert told(replace(trained, factory=partial(GAT, 4, 4, 3))) == "not looked at"
-
-
-def test_older_folders_recorded_less(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("machine", "date"):
-        monkeypatch.delitem(trained.folder.config, name)
-    section = what_was_run(trained, GRAPH)[0]
-    assert isinstance(section, Section)
-    told = {row["setting"]: row["value"] for row in section.rows}
-    assert (told["machine"], told["date"]) == ("not recorded", "not recorded")
+    assert told(replace(trained, factory=partial(GAT, 4, 4, 3))) == "not used"
 
 
 OPTIONS = [
     {},
     {"hidden": 8, "dropout": 0.25, "kernel_size": 3, "stopping": "never", "threads": "auto", "device": "cpu"},
-    {"order": "random", "aggregation": "sort", "weight_decay": 1e-06, "memory": "8GiB", "threads": 2},
+    {"order": "random", "weight_decay": 1e-06, "memory": "8GiB", "threads": 2},
     {"score_bias": True, "multiply_score": False},
 ]
 
@@ -211,7 +197,7 @@ def test_the_command_trains_the_same_again(
     monkeypatch.chdir(tmp_path)
     plan = Plan("mushroom-body-left", "nlgcn", "random-10", 3, None, options)
     asked: list[Plan] = []
-    monkeypatch.setattr(train_command, "_train_all", lambda plans, *_: asked.extend(plans))
+    monkeypatch.setattr(train_command, "_train_all", lambda plan, *_: asked.append(plan))
     program, *arguments = shlex.split(repeat_command(replace(trained, plan=plan)))
     assert program == "nlgnn"
     with pytest.raises(SystemExit) as stopped:

@@ -6,20 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from chart_checks import check, figures_of
 
-from nlgnn.experiments.tuning import tuned_sections
+from chart_checks import check, figures_of
 from nlgnn.report.page import Command, Headline
 from nlgnn.report.tuning_page import (
-    importance_rows,
     option_rows,
+    tuned_sections,
     tuning_parts,
     value_order,
     write_tuning_page,
 )
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.space import Space
-from nlgnn.training.tuned import Tried, Tuned
+from nlgnn.tuning.result import Tried, Tuned
+from nlgnn.tuning.space import Space
 
 ROWS = (
     Tried({"hidden": 48, "lr": 0.05}, 80.0, 2.0, 100.0, 3.0),
@@ -57,12 +56,12 @@ def test_the_best_setting_comes_first_and_the_command_that_trains_it() -> None:
 
 def test_a_row_for_every_setting_that_has_a_figure() -> None:
     rows = option_rows(TUNED, "lr")
-    assert [(row["value"], row["validation"], row["came"]) for row in rows] == [
+    assert [(row["value"], row["validation"], row["state"]) for row in rows] == [
         *(("0.05", 80.0, "best"), ("0.05", 78.0, "finished"), ("0.01", 70.0, "dropped"))
     ]
     assert rows[2]["setting"] == "hidden=16, lr=0.01"
-    caption = figures_of(tuning_parts(TUNED, "", ""))["By lr"].caption
-    assert "Of dropped settings, as far as they came. 1 failed, and is left out." in caption
+    caption = figures_of(tuning_parts(TUNED, "", ""))["Validation score by lr"].caption
+    assert "Dropped settings show the score they had reached. 1 failed, and is left out." in caption
 
 
 @pytest.mark.parametrize(
@@ -78,21 +77,22 @@ def test_numbers_stand_in_their_order(values: tuple[object, ...], shown: list[st
 
 
 def test_one_dropped_setting_is_told_in_the_singular() -> None:
-    assert " 1 was dropped on the way" in tuned_sections(TUNED)[0].caption
+    assert " 1 was dropped early" in tuned_sections(TUNED)[0].caption
     twice = replace(TUNED, rows=(*ROWS, replace(ROWS[2], setting={"hidden": 32, "lr": 0.01})))
-    assert " 2 were dropped on the way" in tuned_sections(twice)[0].caption
+    assert " 2 were dropped early" in tuned_sections(twice)[0].caption
 
 
 def test_importances() -> None:
-    assert importance_rows(TUNED) == [{"option": "lr", "share": 70}, {"option": "hidden", "share": 30}]
+    shares = {row["option"]: row["share"] for row in tuned_sections(TUNED)[1].rows}
+    assert shares == {"lr": "70 %", "hidden": "30 %", "several together, or chance": "0 %"}
 
 
 def test_figures(tmp_path: Path) -> None:
     figures = figures_of(tuning_parts(TUNED, "", ""))
-    assert list(figures) == ["By hidden", "By lr", "Which options matter"]
+    assert list(figures) == ["Validation score by hidden", "Validation score by lr"]
     for figure in figures.values():
         check(figure)
-    drawn = figures["By hidden"].chart.to_dict()["layer"][0]["encoding"]["x"]
+    drawn = figures["Validation score by hidden"].chart.to_dict()["layer"][0]["encoding"]["x"]
     assert (drawn["title"], drawn["sort"]) == ("hidden", ["16", "48"])
     write_tuning_page(tmp_path / "report.html", TUNED, "nlgnn train easy")
     assert "Search: nlmlp on easy" in (tmp_path / "report.html").read_text()
@@ -106,4 +106,4 @@ def test_a_search_over_nothing() -> None:
     assert isinstance(headline, Headline)
     assert headline.figure == "80.0 %"
     assert "the best of 1 setting, mean of 1 run," in headline.what
-    assert headline.sentences[0] == "The setting: no option is set."
+    assert headline.sentences[0] == "The setting: all options have their defaults."

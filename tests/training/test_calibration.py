@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from nlgnn.training.calibration import calibrated, temperature
+from nlgnn.training.predict import calibrated, temperature
 
 
 def sample(sharpness: float, seed: int = 0, count: int = 4000) -> tuple[np.ndarray, np.ndarray]:

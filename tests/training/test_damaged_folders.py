@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+
+from nlgnn.errors import RunFolderError
+from nlgnn.training.run_folder import Run, RunFolder, load_weights, read_tensors
+from nlgnn.training.train import Trained
 from training_samples import (
     Linear,
     easy_graph,
@@ -19,10 +23,6 @@ from training_samples import (
     small_plan,
     without_seconds,
 )
-
-from nlgnn.errors import RunFolderError
-from nlgnn.training.run import Run, RunFolder, load_weights, read_tensors
-from nlgnn.training.train import Trained
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_config_that_lacks_something(copied: Path) -> None:
     for key in ("model", "options", "fingerprint"):
         rest = {name: value for name, value in config.items() if name != key}
         (copied / "config.json").write_text(json.dumps(rest))
-        with pytest.raises(RunFolderError, match=f"config.json lacks '{key}'"):
+        with pytest.raises(RunFolderError, match=f"config.json: it lacks '{key}'"):
             quiet_resume(copied)
 
 

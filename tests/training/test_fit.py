@@ -14,19 +14,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric import nn as pyg
-from training_samples import Linear, assert_same_runs, easy_graph, recipe, splits_of
 
-from nlgnn.errors import DataError, NlgnnError, OptionError, RunFolderError
+from each_of import each_of
+from nlgnn.errors import DataError, NlgnnError, OptionError
 from nlgnn.graph.convert import to_pyg
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
+from nlgnn.models.build import configure
 from nlgnn.nn import GCN, NonLocal
-from nlgnn.training import checks
-from nlgnn.training.execution import generator_from
+from nlgnn.nn.base import Model
+from nlgnn.training import preflight
 from nlgnn.training.fit import fit, predict
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.replicas import cross_entropy_of
-from nlgnn.training.systems import configure
+from training_samples import Linear, assert_same_runs, easy_graph, recipe, splits_of
 
 
 def quiet_fit(factory: str | Callable[[], nn.Module], graph: Graph, runs: int = 1, **options: Any) -> list[Any]:
@@ -210,7 +210,7 @@ def masks(**parts: list[int]) -> Split:
     return Split.from_indices(30, *(parts.get(part, []) for part in ("train", "val", "test")))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("split", "message"),
     [
         (masks(train=[0, 1], test=[2]), r"'easy', split 0 of 'column': there are no validation nodes"),
@@ -241,7 +241,7 @@ def test_no_splits() -> None:
 
 
 def test_a_device_that_is_not_there() -> None:
-    with pytest.raises(OptionError, match=r"device 'quantum' cannot be used"):
+    with pytest.raises(OptionError, match=r"device 'quantum' is neither"):
         quiet_fit(Linear, easy_graph(), device="quantum")
     with pytest.raises(OptionError, match=r"device 'meta' is neither a CPU nor a CUDA GPU"):
         quiet_fit(Linear, easy_graph(), device="meta")
@@ -253,15 +253,10 @@ def test_modules_from_elsewhere_that_training_stumbles_over() -> None:
             super().__init__()
             self.loss = nn.CrossEntropyLoss()
 
-    with pytest.raises(OptionError, match=r"OwnLoss\.loss cannot be called as training calls"):
+    with pytest.raises(OptionError, match=r"OwnLoss\.loss cannot be called as loss"):
         quiet_fit(OwnLoss, easy_graph())
     with pytest.raises(OptionError, match="GCN waits for its first input"):
         quiet_fit(lambda: pyg.GCN(-1, 8, 2, out_channels=2), easy_graph())
-
-
-def test_random_numbers_of_another_kind_of_device() -> None:
-    with pytest.raises(RunFolderError, match="on another kind of device than cpu"):
-        generator_from(torch.zeros(16, dtype=torch.uint8), torch.device("cpu"))
 
 
 def test_a_graph_may_be_used_again() -> None:
@@ -275,7 +270,7 @@ def test_a_graph_may_be_used_again() -> None:
 
 def test_cross_entropy_reads_the_mask_only() -> None:
     logits, y = torch.randn(4, 2), torch.tensor([0, 1, -1, 1])
-    loss = cross_entropy_of((logits, None), y, torch.tensor([1, 3]))
+    loss = Model().loss((logits, None), y, torch.tensor([1, 3]))
     assert loss.item() == pytest.approx(F.cross_entropy(logits[[1, 3]], y[[1, 3]]).item())
 
 
@@ -283,7 +278,7 @@ def test_models_that_share_weights_are_refused() -> None:
     """What was learned on one split would be known on the next, where its nodes are tested."""
     graph, shared = easy_graph(), Linear()
     for factory in (lambda: shared, lambda: NonLocal(shared, 2, 2), partial(NonLocal, shared, 2, 2)):
-        with pytest.raises(OptionError, match="share weights"):
+        with pytest.raises(OptionError, match="shares weights"):
             quiet_fit(factory, graph, runs=2)
     assert len(quiet_fit(lambda: shared, graph)) == 1  # on one split nothing is carried on
     frozen = Linear().requires_grad_(False)
@@ -295,12 +290,13 @@ def test_a_module_may_learn_something_before_training() -> None:
     graph = easy_graph()
     (split,) = splits_of(graph)
 
-    class Centred(Linear):
+    class Centred(Linear, Model):
+        stackable = False
         mean: Tensor | None = None
 
-        def before_training(self, inputs: tuple[Tensor, ...], y: Tensor) -> None:
-            assert np.array_equal(y >= 0, split.train)
-            self.mean = inputs[0][y >= 0].mean(0)
+        def start(self, inputs: tuple[Tensor, ...], known: Tensor) -> None:
+            assert np.array_equal(known >= 0, split.train)
+            self.mean = inputs[0][known >= 0].mean(0)
 
         def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
             return super().forward(x - self.mean, edge_index)
@@ -328,7 +324,7 @@ class Watched(Linear):
 def test_where_memory_may_be_short_nothing_is_called_before_it_is_estimated(
     sure: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checks, "surely_fits", lambda graph: sure)
+    monkeypatch.setattr(preflight, "surely_fits", lambda graph: sure)
     Watched.seen.clear()
     quiet_fit(Watched, easy_graph())
     assert Watched.seen[0] is not sure  # evaluated first, or trained first
@@ -343,7 +339,7 @@ def test_room_is_measured_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
     assert measured == [True]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("factory", "message"),
     [
         (

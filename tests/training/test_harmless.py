@@ -5,8 +5,8 @@ import pytest
 
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
+from nlgnn.models.build import configure
 from nlgnn.training.fit import fit
-from nlgnn.training.systems import configure
 
 
 def telling_features(num_nodes: int = 300, seed: int = 0) -> Graph:
@@ -17,6 +17,7 @@ def telling_features(num_nodes: int = 300, seed: int = 0) -> Graph:
     return Graph(x, rng.integers(num_nodes, size=(2, 2 * num_nodes)), y, name="telling-features")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("local", ["mlp", "gcn"])
 def test_robust_does_not_hurt(local):
     graph = telling_features()

@@ -10,15 +10,18 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from training_samples import Linear, easy_graph, recipe, splits_of
 
+from each_of import each_of
 from nlgnn import Graph, configure, fit, make_splits, predict
 from nlgnn.graph.splits import Split
 from nlgnn.nn import MLP, NLMLP
-from nlgnn.nn.inputs import Inputs, prepare, prepare_plain
-from nlgnn.training import jobs as jobs_module
-from nlgnn.training.jobs import Job, by_shape, bytes_of_one, models_at_once, training_nodes
-from nlgnn.training.run import Run
+from nlgnn.nn.base import as_model, prepare
+from nlgnn.nn.inputs import Inputs, prepare_plain
+from nlgnn.training import memory as memory_module
+from nlgnn.training.memory import bytes_of_one, models_at_once
+from nlgnn.training.replica import Job, by_shape, training_nodes
+from nlgnn.training.run_folder import Run
+from training_samples import Linear, easy_graph, recipe, splits_of
 
 GRAPH = easy_graph()
 INPUTS = prepare_plain(GRAPH)
@@ -32,10 +35,10 @@ def nlmlp(**options: Any) -> partial[nn.Module]:
 def job(factory: Callable[[], nn.Module] | None = None, split: Split = SPLIT, **options: Any) -> Job:
     factory = nlmlp() if factory is None else factory
     run = Run(0, 0, split.protocol, split.index)
-    return Job(run, factory, factory(), recipe(**options), split, split.train.nonzero()[0])
+    return Job(run, factory, as_model(factory()), recipe(**options), split, split.train.nonzero()[0])
 
 
-@pytest.mark.parametrize(
+@each_of(
     "other",
     [
         job(),
@@ -56,7 +59,7 @@ def fewer_nodes(part: str) -> Split:
     return Split(**parts)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "other",
     [
         job(nlmlp(hidden_channels=4)),
@@ -107,7 +110,7 @@ def with_buffer() -> nn.Module:
     return model
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("model", "jobs", "wanted", "expected"),
     [
         (Stackable(), 10, 4, 4),
@@ -126,7 +129,7 @@ def test_how_many_at_once(model: nn.Module, jobs: int, wanted: Any, expected: in
 
 @pytest.mark.parametrize(("room", "expected"), [(0.5, 1), (1.0, 1), (3.9, 3), (50, 10)])
 def test_as_many_as_there_is_room_for(room: float, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs_module, "STACK_BYTES", int(room * bytes_of_one(Stackable(), INPUTS)))
+    monkeypatch.setattr(memory_module, "STACK_BYTES", int(room * bytes_of_one(Stackable(), INPUTS)))
     assert models_at_once(Stackable(), INPUTS, 10, "auto") == expected
 
 

@@ -11,6 +11,7 @@ from sklearn import metrics as sk
 from torch import Tensor
 from torch.nn import functional as F
 
+from each_of import each_of
 from nlgnn.errors import OptionError
 from nlgnn.training.metrics import check_metric, measure, measure_all, validate
 
@@ -93,8 +94,8 @@ def test_of_several_models_at_once(seed: int, models: int, metric: str, turned: 
     assert figures == pytest.approx([measure(metric, one[own], y[own]) for one, own in each], abs=1e-12)
 
 
-@pytest.mark.parametrize("metric", ["macro-f1", "roc-auc"])
-@pytest.mark.parametrize("truth", [Y, torch.ones_like(Y)])
+@each_of("metric", ["macro-f1", "roc-auc"])
+@each_of("truth", [Y, torch.ones_like(Y)])
 def test_of_what_is_no_number_nothing_is_measured(metric: str, truth: Tensor) -> None:
     """And the model beside it has its own figure."""
     logits = torch.stack([torch.full_like(LOGITS, torch.nan), LOGITS])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from each_of import each_of
 from nlgnn.errors import OptionError
 from nlgnn.training.recipe import Recipe
 
@@ -34,7 +36,7 @@ def test_the_defaults() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "value"),
     [
         ("features", "unit-l3"),
@@ -67,6 +69,10 @@ def test_an_unknown_field_is_named_with_the_known_ones() -> None:
     with pytest.raises(OptionError, match="epoch=") as caught:
         Recipe(epoch=3)
     assert "epochs" in caught.value.how
+
+
+def test_the_signature_shows_every_option() -> None:
+    assert list(inspect.signature(Recipe).parameters) == list(Recipe.model_fields)
 
 
 def test_edges_of_the_ranges_are_inside() -> None:

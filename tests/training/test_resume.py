@@ -16,6 +16,12 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+
+from nlgnn.nn.base import Model
+from nlgnn.training.fit import fit
+from nlgnn.training.run_folder import RunFolder
+from nlgnn.training.train import Trained
+from run_folders import assert_same_folder, files_in
 from training_samples import (
     GRAPH,
     NO_PROCESS,
@@ -30,18 +36,13 @@ from training_samples import (
     splits_of,
 )
 
-from nlgnn.training.fit import fit
-from nlgnn.training.run import RunFolder
-from nlgnn.training.train import Trained
-from run_folders import assert_same_folder, files_in
-
 
 class Killed(BaseException):
     """Ends a process without letting anybody clean up, as far as a test can."""
 
 
 @pytest.mark.usefixtures("checkpoint_every_epoch")
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", ["before", pytest.param("after", marks=pytest.mark.slow)])
 def test_killed_at_any_rename(tmp_path: Path, expected: Trained, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     """Before or after each file gets its name: what is there can be read, and leads to the same end."""
     rename = Path.replace
@@ -82,19 +83,34 @@ def test_killed_at_any_rename(tmp_path: Path, expected: Trained, monkeypatch: py
 
 SCRIPT = """
 from pathlib import Path
+import signal
 import sys
+import time
 from training_samples import easy_graph, fit_module, small_plan
 from nlgnn.training.train import train
 fit_module.CHECKPOINT_SECONDS = -1.0
-train(small_plan(runs=3, epochs=120), easy_graph(), Path(sys.argv[1]), progress=False)
+folder, awaited = Path(sys.argv[1]), sys.argv[2]
+rename, started = Path.replace, time.monotonic()
+
+def waiting(source, target):
+    rename(source, target)
+    interrupt = signal.getsignal(signal.SIGINT).__self__ if target == folder / awaited else None
+    while interrupt and not interrupt.requested and time.monotonic() - started < 120:
+        time.sleep(0.01)
+
+Path.replace = waiting
+train(small_plan(runs=3, epochs=20), easy_graph(), folder, progress=False)
 """
 
 
 @contextmanager
-def training_process(path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of its own that trains; the environment makes it find this folder's helpers."""
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([sys.executable, "-c", SCRIPT, path], env=environment, stderr=subprocess.PIPE)
+def training_process(path: Path, awaited: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of its own that trains, and waits for a signal once it has written a file.
+
+    The environment makes it find the helpers of the tests.
+    """
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT, path, awaited], env=environment, stderr=subprocess.PIPE)
     try:
         yield process
     finally:
@@ -113,18 +129,17 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes]) ->
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """What the process would give if nobody stopped it."""
-    return quiet_train(small_plan(runs=3, epochs=120), tmp_path_factory.mktemp("whole") / "run")
+    return quiet_train(small_plan(runs=3, epochs=20), tmp_path_factory.mktemp("whole") / "run")
 
 
 @pytest.mark.slow
 def test_kill_9(tmp_path: Path, whole: Trained) -> None:
-    """A real process, killed in its first run, in its second, and in its third."""
+    """A real process, killed after a checkpoint, and after the weights of a run were written but not recorded."""
     awaited = ["checkpoint.safetensors", "models/00.safetensors", "models/01.safetensors"]
     for number, file in enumerate(awaited):
         path = tmp_path / str(number)
-        with training_process(path) as process:
+        with training_process(path, file) as process:
             wait_for((path / file).exists, process)
-            time.sleep(0.02 * number)
             os.kill(process.pid, signal.SIGKILL)
             assert process.wait() == -signal.SIGKILL
         assert not (path / "predictions.parquet").exists()
@@ -134,7 +149,7 @@ def test_kill_9(tmp_path: Path, whole: Trained) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_of_a_process(tmp_path: Path, whole: Trained) -> None:
-    with training_process(tmp_path / "run") as process:
+    with training_process(tmp_path / "run", "checkpoint.safetensors") as process:
         wait_for((tmp_path / "run" / "checkpoint.safetensors").exists, process)
         process.send_signal(signal.SIGINT)
         process.wait(timeout=30)
@@ -220,12 +235,16 @@ def test_two_at_once_of_systems_with_ways_of_their_own(
 @pytest.mark.usefixtures("checkpoint_every_epoch")
 @pytest.mark.parametrize("interrupted_after", [2, 4, 5])
 def test_phases(interrupted_after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Pretrained(Linear):
+    class Pretrained(Linear, Model):
+        stackable = False
+        pretrains = True
+        deterministic = False  # type: ignore[assignment]
+
         def pretrain_loss(self, output: torch.Tensor, y: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
             steps.append(1)
             return output.square().sum()
 
-        def after_pretraining(self, inputs: tuple[Any, ...], y: torch.Tensor, nodes: torch.Tensor) -> None:
+        def end_pretraining(self, inputs: tuple[Any, ...], y: torch.Tensor, nodes: torch.Tensor) -> None:
             initialised.append(1)
             next(self.parameters()).data.mul_(1.5)
 

@@ -9,8 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each_of import each_of
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.stopping import Course
+from nlgnn.training.replica import Course
 
 # Whole numbers, so that means are compared exactly.
 losses = st.lists(st.integers(0, 6).map(float), min_size=1, max_size=24)
@@ -44,7 +45,7 @@ def test_window_rule(values: list[float], window: int, epochs: int) -> None:
     assert stops_at(recipe, values) == literally()
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("values", "window", "epochs", "expected"),
     [
         ([1, 2, 3, 4, 5, 6], 100, 6, 4),  # not before half of the epochs is over

@@ -13,13 +13,13 @@ import pytest
 from mlflow_stand_in import Server, stand_in
 from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
 from tensorboard.plugins.hparams.metadata import SESSION_START_INFO_TAG
-from training_samples import GRAPH, assert_same_runs, signal_at, small_plan
 
 from nlgnn.errors import NlgnnError
 from nlgnn.training import tracking
-from nlgnn.training.run import Run, RunFolder
+from nlgnn.training.run_folder import Run, RunFolder
 from nlgnn.training.tracking import Tracking, check_trackers
 from nlgnn.training.train import Trained, resume, train
+from training_samples import GRAPH, assert_same_runs, signal_at, small_plan
 
 CURVES = ("train_loss", "val_loss", "val_metric")
 
@@ -81,23 +81,6 @@ def test_event_files(tmp_path: Path, expected: Trained) -> None:
         assert_points_of(run, path / "tensorboard" / f"run-{run.index:02d}")
 
 
-def test_a_folder_that_was_renamed_in_between(tmp_path: Path, server: Server) -> None:
-    """As the gate of an automatic choice does: another training has its old name by then."""
-    path, new = tmp_path / "run", tmp_path / "run-nlmlp"
-    tracked = Tracking(path, tensorboard=True, mlflow="http://there")
-    trained = tracked_training(path, tracked)
-    path.rename(new)
-    words = tracked.end(moved_to(new, trained))
-    assert words == [
-        f"TensorBoard: tensorboard --logdir {new / 'tensorboard'}",
-        "MLflow: run run-nlmlp of experiment nlgnn",
-    ]
-    assert not path.exists()
-    for run in trained.runs:
-        assert_points_of(run, new / "tensorboard" / f"run-{run.index:02d}")
-    assert len(list((new / "tensorboard" / "run-00").iterdir())) == 1
-
-
 def test_nothing_is_written_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Epochs are often shorter than what it takes to write of them."""
     monkeypatch.setattr(tracking, "SECONDS_BETWEEN_WRITES", 1e9)
@@ -144,7 +127,7 @@ def test_settings_are_of_the_training_not_of_the_run(tmp_path: Path, expected: T
     """TensorBoard then shows the runs of a training as one group."""
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-    tracking.TensorBoardFiles(tmp_path).end(moved_to(tmp_path, expected))
+    tracking.TensorBoardFiles(tmp_path / "tensorboard").end(moved_to(tmp_path, expected))
     groups = []
     for folder in sorted((tmp_path / "tensorboard").iterdir()):
         (file,) = folder.iterdir()
@@ -166,7 +149,7 @@ def test_a_full_disk_ends_no_training(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tracking._EventFile, "write_curves", full)
+    monkeypatch.setattr("torch.utils.tensorboard.SummaryWriter.add_scalar", full)
     tracked = Tracking(tmp_path / "run", tensorboard=True, mlflow="http://there")
     trained = tracked_training(tmp_path / "run", tracked)
     assert_same_runs(trained.runs, expected.runs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,21 +11,20 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from training_samples import Linear, assert_same_runs, easy_graph, own_logits, recipe, splits_of
 
-from nlgnn.datasets.own import OwnTables
 from nlgnn.errors import NlgnnWarning, RunFolderError
 from nlgnn.estimator import NodeClassifier
 from nlgnn.graph.graph import Graph
+from nlgnn.models.build import configure
+from nlgnn.tables.source import OwnTables
 from nlgnn.training import onnx as exporting
-from nlgnn.training.execution import model_like
+from nlgnn.training.device import model_like
 from nlgnn.training.fit import fit, fit_settings, predict
-from nlgnn.training.onnx import export_onnx
-from nlgnn.training.portable import Portable
-from nlgnn.training.predictor import new_graph
-from nlgnn.training.run import RunFolder
-from nlgnn.training.systems import configure
-from nlgnn.training.train import Plan, Trained, read_trained, resume, train
+from nlgnn.training.onnx import Portable, export_onnx
+from nlgnn.training.predict import new_graph
+from nlgnn.training.run_folder import RunFolder
+from nlgnn.training.train import Plan, Trained, read_trained, train
+from training_samples import Linear, assert_same_runs, easy_graph, own_logits, recipe, splits_of
 
 
 def weighted_graph(num_nodes: int = 30, seed: int = 0) -> Graph:
@@ -100,7 +98,7 @@ def test_portable_form_has_the_weights(tmp_path: Path, model: str, seed: int) ->
     made.load_state_dict(trained.runs[0].state)
     given = (torch.tensor(one) for one in (graph.x, graph.edge_index, graph.edge_weight))
     with torch.no_grad():
-        logits = Portable([made], trained.recipe.features, mean=False)(*given)
+        logits, *_ = Portable([made], trained.recipe.features, mean=False)(*given)
     np.testing.assert_allclose(logits, own_logits(trained, graph), rtol=1e-5, atol=1e-5)
 
 
@@ -112,7 +110,7 @@ def test_exported_with_weights(tmp_path: Path) -> None:
     session, other = onnxruntime.InferenceSession(path), weighted_graph(50, seed=3)
     given = {"x": other.x, "edge_index": other.edge_index, "edge_weight": other.edge_weight}
     np.testing.assert_allclose(session.run(None, given)[0], own_logits(trained, other), rtol=1e-4, atol=1e-4)
-    assert "edge_weight: a number" in session.get_modelmeta().custom_metadata_map["inputs"]
+    assert "edge_weight: a non-negative number" in session.get_modelmeta().custom_metadata_map["inputs"]
     assert [one.shape for one in session.get_inputs()] == [["nodes", 4], [2, "edges"], ["edges"]]
 
 
@@ -124,7 +122,7 @@ def test_the_part_that_an_export_is_checked_on_keeps_its_weights(monkeypatch: py
     assert part.undirected_weights.nnz > 0
 
 
-LEFT_OUT = "was trained without weights of edges: those of graph '{}' are left out here too."
+IGNORED = "gcn was trained without edge weights"
 
 
 @pytest.fixture
@@ -145,29 +143,33 @@ def tables(tmp_path: Path) -> OwnTables:
     return OwnTables.at(tmp_path / "nodes.csv", tmp_path / "edges.csv", label="topic")
 
 
-def test_run_folders_of_a_time_when_weights_did_not_count(tables: OwnTables, tmp_path: Path) -> None:
-    """They are read as they were trained, new nodes too, and a training goes on in the same way."""
+def test_weights_of_new_edges(tables: OwnTables, tmp_path: Path) -> None:
     found = tables.read()
     assert found.graph.edge_weight is not None
     assert found.encoder is not None
     encoder = json.loads(found.encoder.to_json())
     plan = Plan("nodes", "gcn", runs=2, options={"epochs": 3, "hidden": 4}, tables=tables, encoder=encoder)
-    plain = replace(found.graph, edge_weight=None)
-    whole = train(plan, plain, tmp_path / "run", progress=False)
-    with pytest.warns(NlgnnWarning, match=re.escape(f"{tmp_path / 'run'} {LEFT_OUT.format('nodes')}")):
-        trained, graph = read_trained(tmp_path / "run")
-    assert graph.fingerprint == plain.fingerprint
-    larger, new = new_graph(trained, graph, tmp_path / "new.csv", tmp_path / "new-edges.csv")
-    assert (larger.graph.edge_weight, larger.graph.num_nodes, new.tolist()) == (None, 31, [30])
-    assert_same_runs(resume(trained.folder, graph, progress=False).runs, whole.runs)
     weighted = train(plan, found.graph, tmp_path / "weighted", progress=False)
-    trained, graph = read_trained(tmp_path / "weighted")  # of which nothing is told
+    trained, graph = read_trained(tmp_path / "weighted")
     assert_same_runs(trained.runs, weighted.runs)
-    larger, _ = new_graph(trained, graph, tmp_path / "new.csv", tmp_path / "new-edges.csv")
+    larger, new = new_graph(trained, graph, tmp_path / "new.csv", tmp_path / "new-edges.csv")
     assert larger.graph.edge_weight is not None
+    assert (larger.graph.num_nodes, new.tolist()) == (31, [30])
     (tmp_path / "edges.csv").write_text("source,target,weight\n1,2,3\n")
     with pytest.raises(RunFolderError, match="its features, edges or labels differ"):
-        read_trained(tmp_path / "run")
+        read_trained(tmp_path / "weighted")
+
+
+def test_new_edges_of_a_training_without_weights(tables: OwnTables, tmp_path: Path) -> None:
+    links = (tmp_path / "edges.csv").read_text().splitlines()
+    (tmp_path / "edges.csv").write_text("\n".join(line.rpartition(",")[0] for line in links))
+    found = tables.read()
+    assert found.encoder is not None
+    encoder = json.loads(found.encoder.to_json())
+    plan = Plan("nodes", "gcn", runs=1, options={"epochs": 1}, tables=tables, encoder=encoder)
+    train(plan, found.graph, tmp_path / "run", progress=False)
+    larger, _ = new_graph(*read_trained(tmp_path / "run"), tmp_path / "new.csv", tmp_path / "new-edges.csv")
+    assert larger.graph.edge_weight is None
 
 
 def test_a_folder_that_lost_its_encoder(tables: OwnTables, tmp_path: Path) -> None:
@@ -177,19 +179,15 @@ def test_a_folder_that_lost_its_encoder(tables: OwnTables, tmp_path: Path) -> No
         new_graph(*read_trained(tmp_path / "run"), tmp_path / "new.csv", None)
 
 
-def test_model_folders_of_a_time_when_weights_did_not_count(tmp_path: Path) -> None:
+def test_weights_are_ignored_by_a_model_that_was_fitted_without(tmp_path: Path) -> None:
     graph = weighted_graph()
-    plain = replace(graph, edge_weight=None)
-    fitted = NodeClassifier("gcn", n_runs=1, options={"epochs": 3}).fit(plain)
-    fitted.save(tmp_path / "old")
-    content = json.loads((tmp_path / "old" / "model.json").read_text())
-    assert content.pop("weighted") is False
-    (tmp_path / "old" / "model.json").write_text(json.dumps(content))  # as older versions wrote it
-    with pytest.warns(NlgnnWarning, match=f"gcn {LEFT_OUT.format('easy')}"):
-        loaded = NodeClassifier.load(tmp_path / "old", graph)
+    fitted = NodeClassifier("gcn", n_runs=1, options={"epochs": 3}).fit(replace(graph, edge_weight=None))
+    fitted.save(tmp_path / "model")
+    with pytest.warns(NlgnnWarning, match=IGNORED):
+        loaded = NodeClassifier.load(tmp_path / "model", graph)
     np.testing.assert_array_equal(loaded.predict_proba(), fitted.predict_proba())
     for one in (loaded, fitted):
-        with pytest.warns(NlgnnWarning, match=f"gcn {LEFT_OUT.format('easy')}"):
+        with pytest.warns(NlgnnWarning, match=IGNORED):
             np.testing.assert_array_equal(one.predict_proba(graph), fitted.predict_proba())
 
 

@@ -1,7 +1,7 @@
-"""The logits of nodes, split exactly into what each node near them in the sorted order gives.
+"""Exact split of logits into the contributions of the nodes near a node in the sorted order.
 
-With ReLU gates, scores and order held as they are, the logits of a node are a linear function of the sorted rows: one
-linear map for each position of its window, which is followed from the head back through the convolutions.
+With ReLU gates, scores and order fixed, the logits of a node are a linear function of the sorted rows: one linear map
+per position of its window, computed from the head back through the convolutions.
 """
 
 from __future__ import annotations
@@ -17,44 +17,61 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nlgnn.analysis.sequence import non_local, sorting_aggregation
+from nlgnn.analysis.sequence import non_local, sorted_conv
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph, as_integers
-from nlgnn.nn.inputs import prepare
-from nlgnn.nn.modes import evaluating
-from nlgnn.nn.sequence import RowConv, convolve, is_plain
-from nlgnn.training.replicas import evaluate
+from nlgnn.nn.base import evaluating, prepare
+from nlgnn.nn.kernels.sorted_conv import RowConv, convolve, is_plain
+from nlgnn.training.loop import evaluate
 
-# Nodes that are explained at once, and how many numbers their linear maps may be.
+# Nodes that are explained at once, and the size of their linear maps.
 MOST_NODES, MOST_NUMBERS = 4096, 2**22
 
 Figures = NDArray[np.floating[Any]]
 
 
 class Explanations(NamedTuple):
-    """Of k nodes: logits of c classes, and what adds up to them, `own + contributions.sum(1) + bias`.
+    """Logits of k nodes and c classes, and their parts: `logits = own + contributions.sum(1) + bias`.
 
-    The w positions of a window are those within reach of the convolutions, the node itself in the middle; where the
-    order ends before the window does, the node is -1 and gives nothing. `own` is what the head makes of the local
-    embedding, `bias` what comes from the biases of convolutions and head. `silenced` are the logits with nothing from
-    the convolutions, their biases included.
+    A window has the w positions within reach of the convolutions, with the node itself in the middle.
+
+    Attributes:
+        nodes: Numbers of the nodes, `[k]`.
+        logits: Logits, `[k, c]`.
+        own: Part of the local embedding, `[k, c]`.
+        bias: Part of the biases of convolutions and head, `[k, c]`.
+        window_nodes: Numbers of the nodes in each window, `[k, w]`; -1 beyond the ends of the order.
+        contributions: Contribution of each node in the window, `[k, w, c]`.
+        silenced: Logits without the output of the convolutions, `[k, c]`.
+        position: Position of the node in the order, `[k]`.
+        score: Score of the node, `[k]`.
     """
 
-    nodes: NDArray[np.int64]  # [k]
-    logits: Figures  # [k, c]
-    own: Figures  # [k, c]
-    bias: Figures  # [k, c]
-    window_nodes: NDArray[np.int64]  # [k, w]
-    contributions: Figures  # [k, w, c]
-    silenced: Figures  # [k, c]
-    position: NDArray[np.int64]  # [k]
-    score: Figures  # [k]
+    nodes: NDArray[np.int64]
+    logits: Figures
+    own: Figures
+    bias: Figures
+    window_nodes: NDArray[np.int64]
+    contributions: Figures
+    silenced: Figures
+    position: NDArray[np.int64]
+    score: Figures
 
 
 def explain_nodes(model: nn.Module, graph: Graph, nodes: Sequence[int] | NDArray[np.int64]) -> Explanations:
-    """Split the logits of many nodes, given by their numbers.
+    """Split the logits of many nodes.
 
-    The graph's features must be scaled as in training (`graph.scale_features(recipe.features)`).
+    Args:
+        model: A non-local model that convolves along an order.
+        graph: The graph, with features scaled as in training (`graph.scale_features(recipe.features)`).
+        nodes: Numbers of the nodes.
+
+    Returns:
+        The logits and their parts.
+
+    Raises:
+        DataError: If the graph has no such node.
+        OptionError: If the model has no convolutions that can be split.
     """
     numbers = as_integers(nodes, "nodes")
     outside = numbers[(numbers < 0) | (numbers >= graph.num_nodes)]
@@ -66,24 +83,27 @@ def explain_nodes(model: nn.Module, graph: Graph, nodes: Sequence[int] | NDArray
 
 
 def convolutions_to_split(model: nn.Module) -> list[RowConv]:
-    """The convolutions of a model that sorts; an error that says why, where there is nothing that can be split."""
-    convs = sorting_aggregation(non_local(model)).convs
+    """Return the convolutions of a model that sorts, or raise an error that says why there are none to split."""
+    convs = sorted_conv(non_local(model)).convs
     if not is_plain(convs):
         raise OptionError(
-            "the convolutions of this model are modules from elsewhere, which cannot be split.", "Leave convs out."
+            "the convolutions of this model are the user's own modules, which cannot be split.", "Leave convs out."
         )
     return [module for module in convs.children() if isinstance(module, RowConv)]
 
 
 def evaluate_on(model: nn.Module, graph: Graph) -> Float[Tensor, "n c"]:
-    """Logits of all nodes, without dropout; the model stays in its mode."""
+    """Return the logits of all nodes without dropout; the model stays in its mode."""
     with evaluating(model):
         return evaluate(model, prepare(model, graph, next(model.parameters()).device))
 
 
 @dataclass(frozen=True, eq=False)
 class SortedPass:
-    """One evaluation of a model that sorts: what it computed on the way from embeddings to logits."""
+    """Intermediate results of one evaluation of a model that sorts.
+
+    `inputs` holds the input of each convolution, in sorted order, `[n, width]`.
+    """
 
     head: nn.Linear
     convs: list[RowConv]
@@ -91,11 +111,12 @@ class SortedPass:
     own: Float[Tensor, "n c"]
     scores: Float[Tensor, " n"]
     order: Int[Tensor, " n"]
-    inputs: list[Tensor]  # of each convolution: rows in sorted order, [n, width]
+    inputs: list[Tensor]
 
     @classmethod
     @torch.no_grad()
     def of(cls, model: nn.Module, graph: Graph) -> SortedPass:
+        """Evaluate a model on a graph."""
         convs, model = convolutions_to_split(model), non_local(model)
         embeddings: list[Tensor] = []
         hook = model.local.register_forward_hook(lambda module, given, z: embeddings.append(z))
@@ -104,11 +125,10 @@ class SortedPass:
         finally:
             hook.remove()
         (z,) = embeddings
-        aggregation = sorting_aggregation(model)
-        assert model.head is not None
-        learned = model.metric is not None
-        scores, order = model.sort_order(*prepare(model, graph, z.device)) if learned else aggregation.sort_order(z)
-        inputs = [aggregation.scaled(z, scores)[order]]
+        with evaluating(model):
+            ranking = model.order(z, prepare(model, graph, z.device))
+        scores, order = ranking.keys, ranking.order()
+        inputs = [ranking.scaled(z)[order]]
         for conv in convs[:-1]:
             inputs.append(convolve(inputs[-1], *conv.parameters()).relu())
         own = z if model.residual else F.linear(z, model.head.weight[:, : z.shape[1]])
@@ -116,6 +136,7 @@ class SortedPass:
 
     @torch.no_grad()
     def explain(self, nodes: NDArray[np.int64]) -> Explanations:
+        """Split the logits of some nodes."""
         places = torch.empty_like(self.order)
         places[self.order] = torch.arange(len(places), device=places.device)
         chosen = torch.tensor(nodes, device=places.device)
@@ -126,7 +147,7 @@ class SortedPass:
         at_once = max(1, min(MOST_NODES, MOST_NUMBERS // (own.shape[1] * widest * width)))
         parts = [self._split(some) for some in positions.split(at_once)]
         contributions, conv_bias = (torch.cat(part) for part in zip(*parts, strict=True))
-        window = around(self.order.unsqueeze(1) + 1, positions, width).squeeze(1) - 1  # nothing is -1
+        window = around(self.order.unsqueeze(1) + 1, positions, width).squeeze(1) - 1  # -1 beyond the ends
         tensors = (
             *(chosen, self.logits[chosen], own, conv_bias + head_bias, window, contributions),
             *(own + head_bias, positions, self.scores[chosen]),
@@ -134,9 +155,9 @@ class SortedPass:
         return Explanations(*(tensor.cpu().numpy() for tensor in tensors))
 
     def _split(self, positions: Int[Tensor, " k"]) -> tuple[Float[Tensor, "k w c"], Float[Tensor, "k c"]]:
-        """What the rows around positions give to the logits there, and what the convolutions' biases give."""
-        # The map from what a convolution gives, at each position of the window so far, to the logits: at first that of
-        # the head, at one position.
+        """Return the contributions of the rows around positions, and those of the convolutions' biases."""
+        # The map from the output of a convolution, at each position of the window so far, to the logits. The first one
+        # is that of the head, at one position.
         to_logits = self.head.weight[:, -self.convs[-1].out_channels :]
         maps = to_logits.expand(len(positions), -1, -1).unsqueeze(3)  # [k, c, f, w]
         bias = torch.zeros_like(maps[:, :, 0, 0])
@@ -144,13 +165,13 @@ class SortedPass:
             bias = bias + torch.einsum("kcfw,f->kc", maps, conv.bias)
             maps = F.conv_transpose1d(maps.flatten(0, 1), conv.weight).unflatten(0, maps.shape[:2])
             seen = around(rows, positions, maps.shape[3]).unsqueeze(1)
-            if rows is not self.inputs[0]:  # rows have passed a ReLU, which lets nothing through where they are 0
+            if rows is not self.inputs[0]:  # Rows have passed a ReLU.
                 maps = maps * (seen > 0)
         return (maps * seen).sum(2).transpose(1, 2), bias
 
 
 def around(rows: Tensor, positions: Int[Tensor, " k"], width: int) -> Tensor:
-    """The rows around positions, `[n, f]` to `[k, f, width]`; zeros where there are none."""
+    """Return the rows around positions, `[n, f]` to `[k, f, width]`, with zeros beyond the ends."""
     offsets = torch.arange(width, device=rows.device) - width // 2
     seen = positions.unsqueeze(1) + offsets
     inside = (seen >= 0) & (seen < len(rows))

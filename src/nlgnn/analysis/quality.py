@@ -1,12 +1,11 @@
-"""How good predictions are, over the test nodes of all runs: confusion, calibration, accuracy by kind of node.
+"""Quality of predictions on the test nodes of all runs: confusion matrix, calibration, accuracy by group of nodes.
 
-It looks at test labels, after training, and decides nothing.
+These functions look at test labels, after training, and decide nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean, stdev
 from typing import NamedTuple
 
 import numpy as np
@@ -17,21 +16,13 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.homophily import DEGREE_GROUPS, agreeing_shares, degree_groups
 from nlgnn.graph.splits import Split
 
-LOCAL_HOMOPHILY_GROUPS = (
-    "0",
-    "0 to 0.25",
-    "0.25 to 0.5",
-    "0.5 to 0.75",
-    "0.75 to 1",
-    "1",
-    "no labelled neighbour",
-)
+LOCAL_HOMOPHILY_GROUPS = ("0", "0 to 0.25", "0.25 to 0.5", "0.5 to 0.75", "0.75 to 1", "1", "no labelled neighbour")
 
 
 class HeldBack(NamedTuple):
-    """One entry a run and labelled test node of its split, run after run; all `[k]`.
+    """Predictions with one entry per run and labelled test node of its split, run after run; all `[k]`.
 
-    `confidences` is the probability that the run gave to its prediction.
+    `confidences` holds the probability of each predicted class.
     """
 
     nodes: NDArray[np.int32]
@@ -42,15 +33,18 @@ class HeldBack(NamedTuple):
 
 
 def held_back(probabilities: NDArray[np.floating], graph: Graph, splits: Sequence[Split]) -> HeldBack:
-    """What runs predicted of their test nodes.
+    """Collect the predictions of runs on their test nodes.
 
     Args:
-        probabilities: `[runs, num_nodes, num_classes]`, as `predict` gives them.
-        graph: the one that they were trained on. Test nodes of unknown label are left out.
-        splits: the split of each of these runs.
+        probabilities: Probabilities as `predict` returns them, `[runs, num_nodes, num_classes]`.
+        graph: The graph that they were trained on. Test nodes of unknown label are left out.
+        splits: The split of each run.
+
+    Returns:
+        The predictions.
     """
     numbers, confidences = [], []
-    # One run at a time: of millions of nodes, the copies below are best not made of all runs at once.
+    # One run at a time, since copies for all runs of a graph with millions of nodes are large.
     for run, (of_run, split) in enumerate(zip(probabilities, splits, strict=True)):
         nodes = np.flatnonzero(split.test & graph.labelled)
         of_nodes = of_run[nodes]  # [test nodes, classes]
@@ -62,13 +56,13 @@ def held_back(probabilities: NDArray[np.floating], graph: Graph, splits: Sequenc
 
 
 def confusion_counts(held_back: HeldBack, num_classes: int) -> NDArray[np.int64]:
-    """`[num_classes, num_classes]`: how often the row's class was predicted as the column's, over all runs."""
+    """Return the confusion matrix over all runs: true classes in rows, predicted classes in columns."""
     pairs = held_back.labels * num_classes + held_back.predictions
     return np.bincount(pairs, minlength=num_classes**2).reshape(num_classes, num_classes)
 
 
 class CalibrationBin(NamedTuple):
-    """The predictions with a confidence above `low` and up to `high`: how many, and shares from 0 to 1."""
+    """Number, mean confidence and accuracy of the predictions with a confidence above `low` and up to `high`."""
 
     low: float
     high: float
@@ -78,9 +72,9 @@ class CalibrationBin(NamedTuple):
 
 
 def calibration(held_back: HeldBack, bins: int = 10) -> list[CalibrationBin]:
-    """Mean confidence beside accuracy in bins of equal width, over all runs; empty bins are left out."""
+    """Return mean confidence and accuracy in bins of equal width, over all runs; empty bins are left out."""
     if bins < 1:
-        raise OptionError(f"bins={bins} is no number of bins.", "Give at least 1.")
+        raise OptionError(f"bins={bins} is too small.", "Give at least 1.")
     edges = np.arange(bins + 1) / bins
     places = np.searchsorted(edges[1:-1], held_back.confidences)
     correct = held_back.predictions == held_back.labels
@@ -92,16 +86,16 @@ def calibration(held_back: HeldBack, bins: int = 10) -> list[CalibrationBin]:
 
 
 def calibration_error(bins: Sequence[CalibrationBin]) -> float | None:
-    """Expected calibration error, a share: |confidence − accuracy|, averaged over predictions; None without any."""
+    """Return the expected calibration error: the mean of |confidence − accuracy| over predictions, or None."""
     total = sum(row.predictions for row in bins)
     return sum(row.predictions * abs(row.confidence - row.accuracy) for row in bins) / total if total else None
 
 
 class Accuracy(NamedTuple):
-    """Accuracy within a group of nodes, in percent: mean and standard deviation of what each run has there.
+    """Accuracy within a group of nodes, in percent: mean and standard deviation over runs.
 
-    `predictions` counts them over all runs, `nodes` the distinct nodes among them. Runs without a test node in the
-    group do not count; where only one is left, `std` is None.
+    `predictions` counts predictions over all runs, `nodes` the distinct nodes among them. Runs without a test node in
+    the group do not count; if only one is left, `std` is None.
     """
 
     group: str
@@ -112,22 +106,22 @@ class Accuracy(NamedTuple):
 
 
 def accuracy_by_class(held_back: HeldBack, graph: Graph) -> list[Accuracy]:
-    """By true class; classes without test nodes are left out."""
+    """Return the accuracy by true class; classes without test nodes are left out."""
     return _accuracies(held_back, graph.y, graph.class_names)
 
 
 def accuracy_by_degree(held_back: HeldBack, graph: Graph) -> list[Accuracy]:
-    """By the number of distinct neighbours, labelled or not, direction ignored; groups as in `homophily_by_degree`."""
+    """Return the accuracy by number of distinct neighbours, in the groups of `homophily_by_degree`."""
     degree = np.diff(graph.undirected_adjacency.indptr)
     return _accuracies(held_back, degree_groups(degree), DEGREE_GROUPS)
 
 
 def accuracy_by_local_homophily(held_back: HeldBack, graph: Graph) -> list[Accuracy]:
-    """By the share of a node's labelled neighbours that have its label.
+    """Return the accuracy by the share of a node's labelled neighbours that have its label.
 
-    Each group includes its lower end, save that nodes of which no neighbour agrees are a group of their own.
+    Each group includes its lower end, but nodes without any agreeing neighbour are a group of their own.
     """
-    if not len(held_back.nodes):  # then there may be no labels at all
+    if not len(held_back.nodes):  # There may be no labels at all.
         return []
     shares, labelled_neighbours = agreeing_shares(graph)
     groups = np.digitize(shares, [0.25, 0.5, 0.75, 1]) + (shares > 0)
@@ -136,29 +130,23 @@ def accuracy_by_local_homophily(held_back: HeldBack, graph: Graph) -> list[Accur
 
 
 def _accuracies(held_back: HeldBack, group_of_node: NDArray[np.integer], names: Sequence[str]) -> list[Accuracy]:
-    runs, width = int(held_back.runs.max(initial=-1)) + 1, len(names)
-    places = held_back.runs * width + group_of_node[held_back.nodes]
-    correct = held_back.predictions == held_back.labels
-    counts, hits = (
-        np.bincount(chosen, minlength=runs * width).reshape(runs, width) for chosen in (places, places[correct])
+    import polars as pl
+
+    correct = 100.0 * (held_back.predictions == held_back.labels)
+    tested = pl.DataFrame(
+        {"node": held_back.nodes, "run": held_back.runs, "group": group_of_node[held_back.nodes], "correct": correct}
     )
-    tested = np.zeros(len(group_of_node), bool)
-    tested[held_back.nodes] = True
-    nodes = np.bincount(group_of_node[tested], minlength=width)
-    rows = []
-    for number, name in enumerate(names):
-        took_part = counts[:, number] > 0
-        if took_part.any():
-            each = (100 * hits[took_part, number] / counts[took_part, number]).tolist()
-            std = stdev(each) if len(each) > 1 else None
-            rows.append(Accuracy(name, int(counts[:, number].sum()), int(nodes[number]), fmean(each), std))
-    return rows
+    of_runs = tested.group_by("group", "run").agg(pl.col("correct").mean())
+    counts = tested.group_by("group").agg(pl.len().alias("predictions"), pl.col("node").n_unique().alias("nodes"))
+    means = of_runs.group_by("group").agg(pl.col("correct").mean().alias("mean"), pl.col("correct").std().alias("std"))
+    rows = counts.join(means, on="group").sort("group").iter_rows()
+    return [Accuracy(names[group], predictions, nodes, mean, std) for group, predictions, nodes, mean, std in rows]
 
 
 def majority_accuracy(graph: Graph, split: Split) -> float | None:
-    """Percent of the labelled test nodes that have the most frequent class of the training nodes.
+    """Return the accuracy, in percent, of predicting the most frequent class of the training nodes.
 
-    Of classes that are equally frequent it is the first. None without labelled test nodes.
+    The first class wins a tie. The result is None without labelled test nodes.
     """
     of_test, of_train = (graph.y[part & graph.labelled] for part in (split.test, split.train))
     if not len(of_test):

@@ -1,9 +1,9 @@
-"""The order into which a non-local model sorts the nodes."""
+"""Sorted order of the nodes in a non-local model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,29 +12,40 @@ from torch import nn
 
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.aggregation import NonLocalAggregation
-from nlgnn.nn.inputs import prepare
-from nlgnn.nn.modes import evaluating
-from nlgnn.nn.nonlocal_ import NonLocal
-from nlgnn.training.run import Run
+from nlgnn.nn.base import evaluating, prepare
+from nlgnn.nn.mixing import GlobalAttention, SortedConv
+from nlgnn.nn.neighbour_vote import NeighbourVote
+from nlgnn.nn.non_local import NonLocal
+from nlgnn.training.run_folder import Run
 
 
 class SortedSequence(NamedTuple):
-    """Along the sorted order: the node at each position, its score and its label."""
+    """Nodes, scores and labels along the sorted order."""
 
     nodes: NDArray[np.int64]
     scores: NDArray[np.floating]
     labels: NDArray[np.int64]
 
 
-def sorted_sequence(model: NonLocal, graph: Graph) -> SortedSequence:
-    """The order into which a model sorts a graph's nodes, without dropout.
+def sorted_sequence(model: NonLocal | NeighbourVote, graph: Graph) -> SortedSequence:
+    """Return the order into which a model sorts the nodes of a graph, without dropout.
 
-    The graph's features must be scaled as in training (`graph.scale_features(recipe.features)`).
+    Args:
+        model: A non-local model.
+        graph: The graph, with features scaled as in training (`graph.scale_features(recipe.features)`).
+
+    Returns:
+        The sorted sequence.
+
+    Example:
+        >>> from nlgnn import NLMLP, load_graph, sorted_sequence
+        >>> graph = load_graph("mushroom-body")
+        >>> found = sorted_sequence(NLMLP(graph.num_features, 8, graph.num_classes), graph)
+        >>> sorted(found.nodes.tolist()) == list(range(graph.num_nodes))
+        True
     """
-    with evaluating(model), torch.no_grad():
-        parameter = next(model.parameters())
-        inputs = prepare(model, graph, parameter.device)
+    with evaluating(sorting_model(model)), torch.no_grad():
+        inputs = prepare(model, graph, next(model.parameters()).device)
         scores, order = (values.cpu().numpy() for values in model.sort_order(*inputs))
     return SortedSequence(order, scores[order], graph.y[order])
 
@@ -42,43 +53,50 @@ def sorted_sequence(model: NonLocal, graph: Graph) -> SortedSequence:
 def order_before_and_after(
     factory: Callable[[], nn.Module], graph: Graph, run: Run
 ) -> tuple[SortedSequence, SortedSequence]:
-    """The order of a run before training, and that of its chosen epoch. Features must be scaled as in training."""
+    """Return the orders of a run before training and at its chosen epoch. Features must be scaled as in training."""
     before, after = models_before_and_after(factory, graph, run)
     return sorted_sequence(before, graph), sorted_sequence(after, graph)
 
 
-def models_before_and_after(factory: Callable[[], nn.Module], graph: Graph, run: Run) -> tuple[NonLocal, NonLocal]:
-    """The model of a run before training, and that of its chosen epoch. Features must be scaled as in training."""
+def models_before_and_after(factory: Callable[[], nn.Module], graph: Graph, run: Run) -> tuple[Any, Any]:
+    """Return the models of a run before training and at its chosen epoch. Features must be scaled as in training."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
-        before = non_local(factory())
+        before = sorting_model(factory())
     with torch.no_grad():
-        before.before_training(prepare(before, graph), torch.full((graph.num_nodes,), -1))
-    after = non_local(factory())
+        before.start(prepare(before, graph), torch.full((graph.num_nodes,), -1))
+    after = sorting_model(factory())
     after.load_state_dict(run.state)
     return before, after
 
 
 def kernel_sizes(model: nn.Module) -> list[int]:
-    """Kernel of every convolution: what `reconnected_homophily` needs to know how far a node sees."""
+    """Return the kernel size of every convolution, as `reconnected_homophily` takes them."""
     return [
-        module.kernel_size[0]
-        for module in sorting_aggregation(non_local(model)).modules()
-        if isinstance(module, nn.Conv1d)
+        module.kernel_size[0] for module in sorted_conv(non_local(model)).modules() if isinstance(module, nn.Conv1d)
     ]
 
 
+def sorting_model(model: nn.Module) -> NonLocal | NeighbourVote:
+    """Return the model, or raise if it does not sort nodes."""
+    return model if isinstance(model, NeighbourVote) else non_local(model)
+
+
 def non_local(model: nn.Module) -> NonLocal:
-    """The model, if it is a non-local one."""
+    """Return the model, or raise if it is not a non-local one."""
+    if isinstance(model, NeighbourVote):
+        raise OptionError("this model has no convolutions: training nodes vote.", "Use a model such as nlgcn.")
     if not isinstance(model, NonLocal):
         raise OptionError(f"{type(model).__name__} sorts nothing: it is a local model.", "Give a non-local one.")
+    if isinstance(model.mixer, GlobalAttention):
+        raise OptionError("this model sorts nothing: it attends to all nodes.", "Use the mixer SortedConv.")
     return model
 
 
-def sorting_aggregation(model: NonLocal) -> NonLocalAggregation:
-    """What convolves along the order, if anything does."""
-    if model.vote is not None:
-        raise OptionError("this model convolves nothing: nodes vote on each other.", "Use readout='conv'.")
-    if not isinstance(model.aggregation, NonLocalAggregation):
-        raise OptionError("this model sorts nothing: it attends to all nodes.", "Use aggregation='sort'.")
-    return model.aggregation
+def sorted_conv(model: NonLocal) -> SortedConv:
+    """Return the convolutions along the order, or raise if there are none."""
+    if not isinstance(model.mixer, SortedConv):
+        raise OptionError(
+            "this model has no convolutions along its order: its mixer is another one.", "Use the mixer SortedConv."
+        )
+    return model.mixer

@@ -1,7 +1,7 @@
-"""Where graphs come from: named public datasets, graphs that ship with the package, graphs made by rule.
+"""Named public graphs, graphs that ship with the package, and synthetic graphs.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used: listing the catalogue waits for
-nothing, and nothing here needs torch.
+The public names are listed in `__init__.pyi`. Each is imported on first use, so that listing the catalogue is fast;
+nothing here imports torch.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""What is odd about a graph and its splits, in numbers and in plain words."""
+"""Audit of a graph and its splits: counts of irregularities, and warnings about them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from nlgnn.graph.features import row_chunks
 from nlgnn.graph.graph import Graph
-from nlgnn.graph.on_disk import row_chunks
 from nlgnn.graph.splits import Split, make_splits
 
 IF_RARE = "With --class-weight balanced small classes count more in training."
@@ -21,23 +21,24 @@ IF_RARE = "With --class-weight balanced small classes count more in training."
 
 @dataclass(frozen=True)
 class Audit:
-    """Counts of what may surprise. Nodes unless said otherwise.
+    """Counts of irregularities of a graph.
 
     Args:
-        isolated_nodes: without a neighbour other than themselves.
-        self_loops: joined to themselves.
-        duplicate_edges: edges given again in the same direction.
-        unlabelled_nodes: of unknown label.
-        singleton_classes: names of classes of one node.
-        absent_classes: names of classes without any node.
-        rare_classes: names of classes with less than a tenth of the nodes of the largest, but more than one.
-        zero_feature_rows: all of whose features are 0.
-        duplicate_feature_rows: whose features equal those of another node.
-        twin_nodes: that have exactly the neighbours and the label of another node.
-        num_splits: how many splits were looked at. The rest is about them.
-        twin_leak: share of test nodes that have a twin in train, mean over the splits; None without splits.
-        untrained_classes: names of classes that some split leaves without a training node.
-        unlabelled_in_splits: of unknown label, yet in a part of some split.
+        num_nodes: The number of nodes.
+        isolated_nodes: The number of nodes without a neighbour other than themselves.
+        self_loops: The number of nodes joined to themselves.
+        duplicate_edges: The number of edges given again in the same direction.
+        unlabelled_nodes: The number of nodes of unknown label.
+        singleton_classes: The names of classes of one node.
+        absent_classes: The names of classes without nodes.
+        zero_feature_rows: The number of nodes whose features are all 0.
+        duplicate_feature_rows: The number of nodes whose features equal those of another node.
+        twin_nodes: The number of nodes with exactly the neighbours and the label of another node.
+        num_splits: The number of splits that were examined.
+        twin_leak: The share of test nodes with a twin in train, averaged over splits; None without splits.
+        untrained_classes: The names of classes without training nodes in some split.
+        unlabelled_in_splits: The number of nodes of unknown label in a part of some split.
+        rare_classes: The names of classes with more than one node, but less than a tenth of the largest class.
     """
 
     num_nodes: int
@@ -57,10 +58,10 @@ class Audit:
     rare_classes: tuple[str, ...] = ()
 
     def warnings(self) -> list[str]:
-        """One sentence for each thing that a user should know; empty where nothing is odd."""
+        """Return one sentence per irregularity."""
         leak = self.twin_leak or 0.0
         singleton, absent, rare, untrained = map(
-            _names, (self.singleton_classes, self.absent_classes, self.rare_classes, self.untrained_classes)
+            listed, (self.singleton_classes, self.absent_classes, self.rare_classes, self.untrained_classes)
         )
         findings = {
             f"{_nodes(self.isolated_nodes)} without a neighbour: only features can help there.": self.isolated_nodes,
@@ -74,10 +75,10 @@ class Audit:
             f"{_nodes(self.duplicate_feature_rows)} with the features of another node: features alone cannot tell "
             "them apart.": self.duplicate_feature_rows,
             f"{_nodes(self.twin_nodes)} with exactly the neighbours and the label of another node.": self.twin_nodes,
-            f"{leak:.0%} of test nodes have such a twin in train (mean over splits: {self.num_splits}): remembering it "
-            "may be enough to get them right.": round(leak, 2),
+            f"{leak:.0%} of test nodes have such a twin in train (mean over splits: {self.num_splits}): memorising it "
+            "may be enough to classify them.": round(leak, 2),
             f"Classes that some split leaves without a training node: {untrained}.": untrained,
-            f"{_nodes(self.unlabelled_in_splits)} without a label, yet in a split: take them out.": (
+            f"{_nodes(self.unlabelled_in_splits)} without a label, yet in a split: remove them from it.": (
                 self.unlabelled_in_splits
             ),
         }
@@ -85,7 +86,22 @@ class Audit:
 
 
 def audit(graph: Graph, splits: str | Sequence[Split] = ()) -> Audit:
-    """Look for what may surprise in a graph and, where given, in splits or a protocol's. Linear in nodes and edges."""
+    """Count irregularities of a graph and its splits, in time linear in nodes and edges.
+
+    Args:
+        graph: The graph.
+        splits: Splits, or the name of a protocol.
+
+    Returns:
+        The counts.
+
+    Raises:
+        DataError: If a split belongs to another graph.
+
+    Example:
+        >>> audit(Graph([[1], [1], [2]], [[0, 0], [1, 1]], [0, 1, -1])).duplicate_edges
+        1
+    """
     splits = make_splits(graph, splits) if isinstance(splits, str) else splits
     for split in splits:
         split.check_length(graph.num_nodes, f"graph {graph.name!r}, splits {split.protocol!r}, number {split.index}")
@@ -118,17 +134,26 @@ def audit(graph: Graph, splits: str | Sequence[Split] = ()) -> Audit:
 
 
 def are_rare(class_sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which classes a model may well pass over for the largest. Of a single node, no weight makes a class learnable."""
+    """Return the classes that a model may ignore in favour of the largest. Single nodes cannot be learned anyway."""
     rare: NDArray[np.bool_] = (class_sizes > 1) & (10 * class_sizes < class_sizes.max(initial=0))
     return rare
 
 
 def twin_groups(graph: Graph) -> NDArray[np.int64]:
-    """`[num_nodes]`: one number for all nodes with exactly the same neighbours and label; -1 for nodes without a twin.
+    """Return groups of nodes with exactly the same neighbours and label.
 
-    Neighbours are those of the symmetrised graph without loops. Isolated and unlabelled nodes have no twin: an empty
-    set of neighbours says nothing, and an unknown label is not compared. Leaves of one hub with one label are twins
-    too, so a citation graph has many without being faulty.
+    Neighbours are those of the symmetrised graph without loops. Isolated and unlabelled nodes have no twin. Leaves of
+    one hub with one label are twins too, so that a correct citation graph has many.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        The number of the group of each node, `[num_nodes]`; -1 for nodes without a twin.
+
+    Example:
+        >>> twin_groups(Graph([[1]] * 4, [[0, 1, 2], [3, 3, 3]], [0, 0, 1, 1])).tolist()
+        [0, 0, -1, -1]
     """
     adjacency = graph.undirected_adjacency
     candidates = np.flatnonzero(graph.labelled & (np.diff(adjacency.indptr) > 0))
@@ -139,14 +164,14 @@ def twin_groups(graph: Graph) -> NDArray[np.int64]:
 
 
 def twin_leak(twins: NDArray[np.int64], split: Split) -> float:
-    """The share of test nodes that have a twin among the training nodes."""
+    """Return the share of test nodes with a twin among the training nodes."""
     test_twins = twins[split.test]
     leaking = (test_twins >= 0) & np.isin(test_twins, twins[split.train])
     return float(leaking.mean()) if len(test_twins) else 0.0
 
 
 def _group_equal(keys: Iterable[Hashable]) -> NDArray[np.int64]:
-    """A number for each distinct key; -1 for keys that occur once."""
+    """Return a number per distinct key; -1 for keys that occur once."""
     number_of: dict[Hashable, int] = {}
     groups = np.array([number_of.setdefault(key, len(number_of)) for key in keys], np.int64)
     groups[np.bincount(groups, minlength=1)[groups] == 1] = -1
@@ -154,29 +179,28 @@ def _group_equal(keys: Iterable[Hashable]) -> NDArray[np.int64]:
 
 
 def _zero_feature_rows(graph: Graph) -> int:
-    if isinstance(graph.x, sparse.csr_array):  # which stores no zeros
+    if isinstance(graph.x, sparse.csr_array):  # zeros are not stored
         return int((np.diff(graph.x.indptr) == 0).sum())
     return sum(int((~rows.any(axis=1)).sum()) for _, rows in row_chunks(graph.x))
 
 
 def _feature_rows(graph: Graph) -> list[bytes]:
-    """A fingerprint of each feature row."""
+    """Return a hash of each feature row."""
     x = graph.x
     if isinstance(x, sparse.csr_array):
         columns, values = _rows(x, x.indices), _rows(x, x.data)
         return [a + b for a, b in zip(columns, values, strict=True)]
-    return [
-        _digest(row + 0) for _, rows in row_chunks(x) for row in rows
-    ]  # + 0 turns -0.0 into 0.0, which has other bytes
+    # Adding 0 turns -0.0 into 0.0, which has other bytes.
+    return [_digest(row + 0) for _, rows in row_chunks(x) for row in rows]
 
 
 def _rows(matrix: sparse.csr_array, values: NDArray[Any]) -> list[bytes]:
-    """A fingerprint of each row of a CSR matrix, of its columns or of its data."""
+    """Return a hash of each row of a CSR matrix, of its column numbers or of its data."""
     return [_digest(values[start:end]) for start, end in pairwise(matrix.indptr.tolist())]
 
 
 def _digest(values: NDArray[Any]) -> bytes:
-    # 128 bits: memory stays linear in the nodes, and two different rows never meet in practice.
+    # 128 bits: different rows do not collide in practice.
     return blake2b(values.tobytes(), digest_size=16).digest()
 
 
@@ -188,5 +212,7 @@ def _nodes(count: int) -> str:
     return "1 node" if count == 1 else f"{count} nodes"
 
 
-def _names(names: tuple[str, ...]) -> str:
+def listed(names: Iterable[str]) -> str:
+    """Return the first five names and the number of the others."""
+    names = list(names)
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

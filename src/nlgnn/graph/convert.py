@@ -1,4 +1,4 @@
-"""From and to PyTorch Geometric, NetworkX, igraph and SciPy. Only SciPy is imported before it is asked for."""
+"""Conversion from and to PyTorch Geometric, NetworkX, igraph and SciPy, which are imported on use except SciPy."""
 
 from __future__ import annotations
 
@@ -12,24 +12,33 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nlgnn.errors import DataError, NlgnnError, OptionError
-from nlgnn.graph.adjacency import weight_matrix
-from nlgnn.graph.graph import Graph, as_features, as_integers, as_weights
+from nlgnn.graph.graph import Graph, as_features, as_floats, as_integers, weight_matrix
 from nlgnn.graph.splits import Split
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 
 
 def from_pyg(data: Any, name: str = "graph") -> Graph:
-    """A Graph from a `torch_geometric.data.Data`.
+    """Convert a `torch_geometric.data.Data`.
 
-    `edge_weight` is taken over; `edge_attr` is not, since it may hold anything. The graph is directed unless every edge
-    is there in both directions, with the same weight. Without `x` the features are the identity, without `y` all labels
-    are unknown. Masks, `[num_nodes]` or `[num_nodes, num_splits]`, become the splits "column".
+    The graph is directed unless every edge is given in both directions with the same weight. Without `x` the features
+    are the identity, and without `y` all labels are unknown. Masks, `[num_nodes]` or `[num_nodes, num_splits]`, become
+    the splits "column". `edge_weight` is used, but `edge_attr` is not, because its meaning is not defined.
+
+    Args:
+        data: A homogeneous graph.
+        name: The name of the graph in tables and run folders.
+
+    Returns:
+        The graph.
+
+    Raises:
+        DataError: If the data has no edges, or its arrays do not fit each other.
     """
     if getattr(data, "edge_index", None) is None:
         raise DataError(
             f"{type(data).__name__} has no edge_index.",
-            "Give one homogeneous Data object: dataset[0], not the dataset; ToSparseTensor moves edges away.",
+            "Give a homogeneous Data object: dataset[0] instead of the dataset, without ToSparseTensor.",
         )
     n = int(data.num_nodes)
     y = np.full(n, -1) if data.y is None else as_integers(_array(data.y), "labels")
@@ -50,22 +59,29 @@ def from_pyg(data: Any, name: str = "graph") -> Graph:
 
 
 def to_pyg(graph: Graph, splits: Sequence[Split] | None = None) -> Any:
-    """A `torch_geometric.data.Data` with dense features, as PyG's own datasets have them.
+    """Convert a graph to a `torch_geometric.data.Data` with dense features.
 
     An undirected graph gets every edge in both directions, once. Weights become `edge_weight`. Splits become masks,
-    `[num_nodes]` for one split and `[num_nodes, num_splits]` for more; by default those that came with the graph.
+    `[num_nodes]` for one split and `[num_nodes, num_splits]` for more.
+
+    Args:
+        graph: The graph.
+        splits: The splits; by default those that came with the graph.
+
+    Returns:
+        The data.
+
+    Raises:
+        OptionError: If the graph has splits of several protocols and none is named.
     """
-    data_module = _import("torch_geometric.data", "PyTorch Geometric", extra="pyg")
+    data_module = import_extra("torch_geometric.data", "PyTorch Geometric", extra="pyg")
     torch = import_module("torch")
     x = graph.dense_features()
     edges, weight = graph.edge_index, graph.edge_weight
-    if not graph.directed and weight is not None:
+    if not graph.directed:
         distinct = _distinct_edges(graph)
-        edges, weight = np.stack(distinct.coords).astype(np.int64), distinct.data
-    elif not graph.directed:
-        both = np.concatenate([edges, edges[::-1]], axis=1)  # [2, 2 * num_edges]
-        edges = np.stack(np.divmod(np.unique(both[0] * graph.num_nodes + both[1]), graph.num_nodes))
-    # tensor() copies: a change to the Data must not reach the Graph.
+        edges, weight = np.stack(distinct.coords).astype(np.int64), None if weight is None else distinct.data
+    # tensor() copies, so that changes of the Data do not reach the Graph.
     data = data_module.Data(x=torch.tensor(x), edge_index=torch.tensor(edges), y=torch.tensor(graph.y))
     if weight is not None:
         data.edge_weight = torch.tensor(weight)
@@ -84,16 +100,22 @@ def from_networkx(
     name: str = "graph",
     weight: str | None = "weight",
 ) -> Graph:
-    """A Graph from a NetworkX graph.
+    """Convert a NetworkX graph.
 
     Args:
-        network: any of NetworkX's four kinds.
-        features: the node attribute that holds the row of features; None = the identity, one column a node.
-        label: the node attribute that holds the label, a class number or a name; missing, None, NaN, an empty
-            text or -1 = unknown.
-        name: what tables and run folders call the graph.
-        weight: the edge attribute that holds the weight; an edge without it has weight 1. If no edge has it, or with
-            None, edges have no weights.
+        network: A graph of any of NetworkX's four classes.
+        features: The node attribute of the features; None for the identity, one column per node.
+        label: The node attribute of the label, a class number or a name. It is unknown if it is missing, None, NaN, an
+            empty text or -1.
+        name: The name of the graph in tables and run folders.
+        weight: The edge attribute of the weight. An edge without it has weight 1. If no edge has it, or with None,
+            edges have no weights.
+
+    Returns:
+        The graph.
+
+    Raises:
+        DataError: If a node has no features, or no node has the attribute of the label.
     """
     nodes = list(network.nodes)
     number = {node: i for i, node in enumerate(nodes)}
@@ -107,32 +129,38 @@ def from_networkx(
 
 
 def to_networkx(graph: Graph) -> Any:
-    """A NetworkX `Graph` or `DiGraph`: nodes by name, with attributes `x` (dense row) and `y` (-1 = unknown).
+    """Convert a graph to a NetworkX `Graph` or `DiGraph`, without its splits.
 
-    Edges that were given more than once become one. Weights become the attribute `weight`. Splits are not carried over.
+    Nodes have their names and the attributes `x` (dense row) and `y` (-1 is unknown). Repeated edges become one.
+    Weights become the attribute `weight`.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        The network.
+
+    Raises:
+        DataError: If two nodes have one name.
     """
-    networkx = _import("networkx", "NetworkX", extra="networkx")
+    networkx = import_extra("networkx", "NetworkX", extra="networkx")
     names: Sequence[Any] = range(graph.num_nodes) if graph.node_names is None else graph.node_names
     if len(set(names)) < graph.num_nodes:
-        raise DataError(f"graph {graph.name!r}: two nodes have one name.", "NetworkX needs distinct node names.")
+        raise DataError(f"graph {graph.name!r}: two nodes have one name.", "Give distinct node names.")
     x = graph.dense_features()
     network = networkx.DiGraph() if graph.directed else networkx.Graph()
     network.graph["class_names"] = graph.class_names
     network.add_nodes_from(
         (node, {"x": row, "y": int(label)}) for node, row, label in zip(names, x, graph.y, strict=True)
     )
-    if graph.edge_weight is None:
-        network.add_edges_from((names[source], names[target]) for source, target in graph.edge_index.T)
-    else:
-        edges = _distinct_edges(graph)
-        ends = zip(*(numbers.tolist() for numbers in edges.coords), edges.data.tolist(), strict=True)
-        network.add_weighted_edges_from((names[source], names[target], weight) for source, target, weight in ends)
+    edges = _distinct_edges(graph)
+    for source, target, weight in zip(*edges.coords, edges.data.tolist(), strict=True):
+        network.add_edge(names[source], names[target], **({} if graph.edge_weight is None else {"weight": weight}))
     return network
 
 
 def _distinct_edges(graph: Graph) -> sparse.coo_array:
-    """The weights of a weighted graph's edges, each once, loops too; in both directions where they have none."""
-    assert graph.edge_weight is not None
+    """Return distinct edges and loops with their weights, in both directions if the graph is undirected."""
     both = not graph.directed
     return weight_matrix(graph.edge_index, graph.edge_weight, graph.num_nodes, both, loops=True).tocoo()
 
@@ -144,7 +172,18 @@ def from_igraph(
     name: str = "graph",
     weight: str | None = "weight",
 ) -> Graph:
-    """A Graph from an igraph graph; arguments as of `from_networkx`. Nodes are called by their attribute `name`."""
+    """Convert an igraph graph, whose nodes are named by their attribute `name`.
+
+    Args:
+        network: The igraph graph.
+        features: The node attribute of the features; None for the identity, one column per node.
+        label: The node attribute of the label, as in `from_networkx`.
+        name: The name of the graph in tables and run folders.
+        weight: The edge attribute of the weight, as in `from_networkx`.
+
+    Returns:
+        The graph.
+    """
     names = network.vs["name"] if "name" in network.vs.attributes() else range(network.vcount())
     rows, edges = [vertex.attributes() for vertex in network.vs], network.get_edgelist()
     weights = _weights(network.es[weight] if weight in network.es.attributes() else [], weight)
@@ -152,20 +191,20 @@ def from_igraph(
 
 
 def _weights(values: Sequence[Any], attribute: str | None) -> NDArray[np.float32] | None:
-    """1 where there is none; None where no edge has one."""
+    """Return weights, 1 where missing; None if no edge has one."""
     if all(value is None for value in values):
         return None
-    return as_weights([1 if value is None else value for value in values], f"the attributes {attribute!r}")
+    return as_floats([1 if value is None else value for value in values], f"the attributes {attribute!r}")
 
 
 def _is_missing(value: object) -> bool:
-    """As pandas and empty cells of tables have it."""
+    """Return whether a label is missing, in the forms of pandas and of empty cells."""
     is_nan = isinstance(value, float | np.floating) and bool(np.isnan(value))
     return value is None or is_nan or (isinstance(value, str) and not value) or type(value).__name__ == "NAType"
 
 
 def _whole(value: object) -> object:
-    """The numbers of classes, which pandas makes floats of where some are missing."""
+    """Return class numbers as integers; pandas stores them as floats if some are missing."""
     return int(value) if isinstance(value, float | np.floating) and float(value).is_integer() else value
 
 
@@ -180,24 +219,24 @@ def _from_attributes(
     directed: bool,
     class_names: tuple[str, ...],
 ) -> Graph:
-    """A Graph from one mapping of attributes a node, and edges between numbers of nodes."""
+    """Return a graph from one mapping of attributes per node, and edges between node numbers."""
     missing = [
         node for node, row in zip(nodes, attributes, strict=True) if features is not None and features not in row
     ]
     if missing:
         raise DataError(
             f"{len(missing)} nodes have no attribute {features!r}, the first is {missing[0]!r}.",
-            "Name the attribute of the features, or pass features=None for a graph without.",
+            "Name the attribute of the features, or pass features=None.",
         )
     if label != "y" and not any(label in row for row in attributes):
-        raise DataError(f"no node has the attribute {label!r}.", "Name the attribute that holds the labels.")
+        raise DataError(f"No node has the attribute {label!r}.", "Name the attribute that holds the labels.")
     labels = [-1 if _is_missing(value) else _whole(value) for value in (row.get(label) for row in attributes)]
     if any(isinstance(value, str) for value in labels):
         class_names = class_names or tuple(sorted({str(value) for value in labels if value != -1}))
         class_number = {class_name: i for i, class_name in enumerate(class_names)}
         unknown = [value for value in labels if value != -1 and str(value) not in class_number]
         if unknown:
-            raise DataError(f"label {unknown[0]!r} is not among class_names.", "Name every class in class_names.")
+            raise DataError(f"Label {unknown[0]!r} is not among class_names.", "Name every class in class_names.")
         labels = [-1 if value == -1 else class_number[str(value)] for value in labels]
     return Graph(
         x=_identity(len(nodes))
@@ -216,20 +255,30 @@ def _from_attributes(
 def from_scipy(
     adjacency: Any, x: Any = None, y: Any = None, directed: bool | None = None, name: str = "graph"
 ) -> Graph:
-    """A Graph from a square adjacency matrix (row = source, column = target); every entry other than 0 is an edge.
+    """Convert a square adjacency matrix (row = source, column = target), in which every entry other than 0 is an edge.
 
     Args:
-        adjacency: SciPy sparse matrix or NumPy array. Its entries are the weights, unless all are 0 or 1; without them:
-            `from_scipy(adjacency != 0)`.
-        x: features; None = the identity, one column a node.
-        y: labels; None = all unknown.
-        directed: None = directed unless the matrix is symmetric.
-        name: what tables and run folders call the graph.
+        adjacency: A SciPy sparse matrix or NumPy array. Its entries are weights unless all are 0 or 1. Pass
+            `adjacency != 0` to ignore them.
+        x: The features; None for the identity, one column per node.
+        y: The labels; None if all are unknown.
+        directed: Whether direction has a meaning; by default whether the matrix is not symmetric.
+        name: The name of the graph in tables and run folders.
+
+    Returns:
+        The graph.
+
+    Raises:
+        DataError: If the matrix is not square.
+
+    Example:
+        >>> from_scipy([[0, 1], [1, 0]], y=[0, 1])
+        Graph('graph': 2 nodes, 1 edges, 2 features, 2 classes)
     """
     matrix = sparse.csr_array(adjacency)
     n = matrix.shape[0]
     if matrix.ndim != 2 or matrix.shape[1] != n:
-        raise DataError(f"an adjacency matrix of shape {matrix.shape}.", "It needs one row and one column a node.")
+        raise DataError(f"The adjacency matrix has shape {matrix.shape}.", "Give one row and one column per node.")
     weight = matrix.data[matrix.data != 0]  # in the order of `nonzero`
     weighted = not (weight == 1).all()
     compared = matrix if weighted else matrix != 0
@@ -244,14 +293,19 @@ def from_scipy(
 
 
 def to_scipy(graph: Graph) -> sparse.csr_array:
-    """The adjacency (row = source, column = target) without loops; symmetric where the graph is undirected.
+    """Convert a graph to its adjacency matrix (row = source, column = target) without loops.
 
-    Its entries are the weights of edges, or 1 where they have none.
+    Args:
+        graph: The graph.
+
+    Returns:
+        The matrix of edge weights, 1 if there are none; symmetric if the graph is undirected.
     """
     return (graph.directed_weights if graph.directed else graph.undirected_weights).copy()
 
 
-def _import(module: str, project: str, extra: str) -> Any:
+def import_extra(module: str, project: str, extra: str) -> Any:
+    """Import a module of an optional project, and raise an error that names the extra if it is not installed."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -259,7 +313,7 @@ def _import(module: str, project: str, extra: str) -> Any:
 
 
 def _array(tensor: Any) -> NDArray[Any]:
-    """A NumPy copy of a tensor."""
+    """Return a NumPy copy of a tensor."""
     return np.array(tensor.detach().cpu().numpy())
 
 
@@ -275,17 +329,17 @@ def _splits_from_masks(data: Any, n: int) -> dict[str, tuple[Split, ...]]:
     if not present:
         return {}
     if len(present) < len(MASKS):
-        raise DataError(f"the data has {', '.join(present)} only.", f"Give all of {', '.join(MASKS)}, or none.")
+        raise DataError(f"The data only has {', '.join(present)}.", f"Give all of {', '.join(MASKS)}, or none.")
     masks = [_array(data[mask_name]) for mask_name in MASKS]
     for mask_name, mask in zip(MASKS, masks, strict=True):
         if mask.ndim not in (1, 2) or len(mask) != n:
-            raise DataError(f"{mask_name} has shape {mask.shape}.", f"It must be [{n}] or [{n}, num_splits].")
+            raise DataError(f"{mask_name} has shape {mask.shape}.", f"Give shape [{n}] or [{n}, num_splits].")
     columns = [mask.reshape(n, -1) for mask in masks]  # each [n, 1] or [n, num_splits]
     widths = [column.shape[1] for column in columns]
     count = max(widths)
     if set(widths) - {1, count}:
-        raise DataError(f"the masks have {', '.join(map(str, widths))} columns.", "Give one column a split.")
-    # A mask of one column serves all splits: some datasets have many train masks and one test mask.
+        raise DataError(f"The masks have {', '.join(map(str, widths))} columns.", "Give one column per split.")
+    # A mask of one column is used for all splits: some datasets have several train masks and one test mask.
     train, val, test = (np.broadcast_to(column, (n, count)) for column in columns)
     return {"column": tuple(Split(train[:, i], val[:, i], test[:, i], index=i) for i in range(count))}
 
@@ -295,7 +349,7 @@ def _own_splits(graph: Graph) -> Sequence[Split]:
         protocol = next(iter(graph.splits))
         raise OptionError(
             f"graph {graph.name!r} has splits of several protocols: {', '.join(graph.splits)}.",
-            f"Say which: to_pyg(graph, graph.splits[{protocol!r}]), or () for none.",
+            f"Pass one of them: to_pyg(graph, graph.splits[{protocol!r}]), or () for none.",
         )
     return next(iter(graph.splits.values()), ())
 

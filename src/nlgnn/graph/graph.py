@@ -1,4 +1,4 @@
-"""Graph: one attributed graph, as NumPy arrays and SciPy matrices, validated once and trusted afterwards."""
+"""Graph: an attributed graph of NumPy arrays and SciPy matrices, validated once, and its adjacency matrices."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nlgnn.errors import DataError, OptionError
-from nlgnn.graph.adjacency import pattern_of, weight_matrix, zero_one_matrix
-from nlgnn.graph.on_disk import FeaturesOnDisk, row_chunks
+from nlgnn.graph.features import FeaturesOnDisk, row_chunks
 from nlgnn.graph.splits import Split
 
 FeatureScaling = Literal["none", "unit-sum", "unit-l2"]
@@ -22,19 +21,27 @@ FeatureScaling = Literal["none", "unit-sum", "unit-l2"]
 
 @dataclass(frozen=True, eq=False, init=False)
 class Graph:
-    """Nodes with features and labels, and the edges between them.
+    """A graph with features and labels of its nodes.
 
     Args:
-        x: features, `[num_nodes, num_features]`; SciPy sparse matrices stay sparse (CSR), and a memory map
+        x: The features, `[num_nodes, num_features]`. SciPy sparse matrices stay sparse (CSR), and a memory map
             (`np.load(path, mmap_mode="r")`) stays on disk.
-        edge_index: edges as given, `[2, num_edges]`, source then target; loops and repetitions may occur.
-        y: labels, `[num_nodes]`; -1 is an unknown label, which is never compared with anything.
-        directed: whether the direction of `edge_index` means something. Where not, either direction may be given.
-        name: what tables and run folders call the graph.
-        class_names: a name for each label; by default the numbers themselves.
-        node_names: a name for each node; by default the numbers themselves.
-        splits: the splits that came with the data, by protocol.
-        edge_weight: `[num_edges]`, numbers from 0 on; None = edges have no weights. An edge of weight 0 is none.
+        edge_index: The edges, `[2, num_edges]`, source then target. They are kept as given, with loops and repetitions.
+        y: The labels, `[num_nodes]`. -1 is an unknown label, which is never compared with any other.
+        directed: Whether the direction of `edge_index` has a meaning. If not, either direction may be given.
+        name: The name of the graph in tables and run folders.
+        class_names: A name per class; by default the class numbers.
+        node_names: A name per node; by default the node numbers.
+        splits: The splits that came with the data, by protocol.
+        edge_weight: The weights of the edges, `[num_edges]`, numbers from 0 on; None for edges without weights. An edge
+            of weight 0 is ignored.
+
+    Raises:
+        DataError: If the arrays do not fit each other. The error names the first node or edge at fault.
+
+    Example:
+        >>> Graph(x=[[1.0], [0.0], [2.0]], edge_index=[[0, 1], [1, 2]], y=[0, 1, -1], name="path")
+        Graph('path': 3 nodes, 2 edges, 1 features, 2 classes)
     """
 
     x: NDArray[np.float32] | sparse.csr_array | FeaturesOnDisk
@@ -47,7 +54,7 @@ class Graph:
     splits: Mapping[str, tuple[Split, ...]]
     edge_weight: NDArray[np.float32] | None
 
-    # Written out, because it takes more than it stores: lists, other number types, other sparse formats.
+    # Written out because arguments are converted: lists, other number types, other sparse formats.
     def __init__(
         self,
         x: object,
@@ -70,7 +77,7 @@ class Graph:
             "class_names": tuple(class_names) or tuple(str(c) for c in range(int(labels.max(initial=-1)) + 1)),
             "node_names": None if node_names is None else tuple(node_names),
             "splits": {protocol: tuple(fixed) for protocol, fixed in (splits or {}).items()},
-            "edge_weight": None if edge_weight is None else as_weights(edge_weight, f"graph {name!r}: weights"),
+            "edge_weight": None if edge_weight is None else as_floats(edge_weight, f"graph {name!r}: weights"),
         }
         for field_name, value in values.items():
             object.__setattr__(self, field_name, value)  # the class is frozen
@@ -81,14 +88,14 @@ class Graph:
         if self.y.ndim != 1 or self.edge_index.ndim != 2 or self.edge_index.shape[0] != 2:
             raise DataError(
                 f"{where}: labels of shape {self.y.shape}, edges of shape {self.edge_index.shape}.",
-                "Labels are [num_nodes], edges [2, num_edges]; transpose a list of pairs.",
+                "Give labels as [num_nodes] and edges as [2, num_edges]; transpose a list of pairs.",
             )
         if n == 0:
             raise DataError(f"{where} has no nodes.", "Give at least one row of features and one label (-1 = unknown).")
         if self.x.ndim != 2 or self.x.shape[0] != n:
             raise DataError(
                 f"{where}: {n} labels, but features of shape {self.x.shape}.",
-                "Features need one row a node: [num_nodes, num_features].",
+                "Give one row of features per node: [num_nodes, num_features].",
             )
         if self.edge_index.size and not (self.edge_index.min() >= 0 and self.edge_index.max() < n):
             column = int(np.flatnonzero(((self.edge_index < 0) | (self.edge_index >= n)).any(0))[0])
@@ -107,7 +114,7 @@ class Graph:
             )
         self._reject_non_finite_features()
         if self.node_names is not None and len(self.node_names) != n:
-            raise DataError(f"{where}: {n} nodes, but {len(self.node_names)} node names.", "Give one name a node.")
+            raise DataError(f"{where}: {n} nodes, but {len(self.node_names)} node names.", "Give one name per node.")
         for protocol, splits in self.splits.items():
             for split in splits:
                 split.check_length(n, f"{where}, splits {protocol!r}, number {split.index}")
@@ -119,7 +126,7 @@ class Graph:
         if weight.shape != (self.edge_index.shape[1],):
             raise DataError(
                 f"{where}: {self.edge_index.shape[1]} edges, but weights of shape {weight.shape}.",
-                "Give one weight an edge: [num_edges].",
+                "Give one weight per edge: [num_edges].",
             )
         wrong = np.flatnonzero(~((weight >= 0) & np.isfinite(weight)))  # NaN is neither
         if len(wrong):
@@ -127,10 +134,12 @@ class Graph:
             raise DataError(
                 f"{where}: edge {edge}, which joins nodes {ends}, has weight {weight[edge]:g} ({len(wrong)} such "
                 "weights in all).",
-                "The weight of an edge is a finite number from 0 on.",
+                "Give each edge a finite weight of 0 or more.",
             )
-        if weight.sum(dtype=np.float64) > np.finfo(np.float32).max:  # then no sum of some of them can overflow
-            raise DataError(f"{where}: the weights of its edges add up to more than 3e38.", "Divide all of them.")
+        if weight.sum(dtype=np.float64) > np.finfo(np.float32).max:  # otherwise no partial sum can overflow
+            raise DataError(
+                f"{where}: the weights of its edges add up to more than 3e38.", "Divide all of them by a number."
+            )
 
     def _reject_non_finite_features(self) -> None:
         table = self.x.data[:, None] if isinstance(self.x, sparse.csr_array) else self.x
@@ -144,7 +153,7 @@ class Graph:
         if count == 0:
             return
         node, column, value = first
-        if isinstance(self.x, sparse.csr_array):  # so far the number of a stored entry
+        if isinstance(self.x, sparse.csr_array):  # `node` is the number of a stored entry
             node, column = int(np.searchsorted(self.x.indptr, node, side="right")) - 1, int(self.x.indices[node])
         raise DataError(
             f"graph {self.name!r}: feature column {column} of node {node} is {value} ({count} such values in all).",
@@ -152,7 +161,7 @@ class Graph:
         )
 
     def __deepcopy__(self, memo: object) -> Graph:
-        return self  # nothing in it changes, and it may be large
+        return self  # it is immutable, and may be large
 
     def __repr__(self) -> str:
         return (
@@ -162,57 +171,65 @@ class Graph:
 
     @property
     def num_nodes(self) -> int:
+        """The number of nodes."""
         return len(self.y)
 
     @property
     def num_features(self) -> int:
+        """The number of feature columns."""
         return int(self.x.shape[1])
 
     @property
     def num_classes(self) -> int:
+        """The number of classes."""
         return len(self.class_names)
 
     @property
     def num_edges(self) -> int:
-        """Distinct undirected edges without self loops."""
+        """The number of distinct undirected edges without loops."""
         return int(self.undirected_adjacency.nnz) // 2
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
+        """The mask of nodes whose label is known, `[num_nodes]`."""
         return self.y >= 0
 
     @cached_property
     def directed_adjacency(self) -> sparse.csr_array:
-        """0/1 matrix, row = source, column = target; repetitions merged, self loops dropped."""
-        if self.edge_weight is not None:
-            return pattern_of(self.directed_weights)
-        return zero_one_matrix(self.edge_index, self.num_nodes, both_directions=False)
+        """The 0/1 matrix of the edges, rows are sources; repetitions are merged and loops dropped."""
+        return self.directed_weights if self.edge_weight is None else pattern_of(self.directed_weights)
 
     @cached_property
     def undirected_adjacency(self) -> sparse.csr_array:
-        """0/1 matrix of the symmetric closure; repetitions merged, self loops dropped."""
-        if self.edge_weight is not None:
-            return pattern_of(self.undirected_weights)
-        return zero_one_matrix(self.edge_index, self.num_nodes, both_directions=True)
+        """The 0/1 matrix of the edges in both directions; repetitions are merged and loops dropped."""
+        return self.undirected_weights if self.edge_weight is None else pattern_of(self.undirected_weights)
 
     @cached_property
     def directed_weights(self) -> sparse.csr_array:
-        """`directed_adjacency` with the weights of edges, where they have some; those of repetitions add up."""
-        if self.edge_weight is None:
-            return self.directed_adjacency
+        """`directed_adjacency` with the weights of edges, if they have any; those of repetitions add up."""
         return weight_matrix(self.edge_index, self.edge_weight, self.num_nodes, both_directions=False)
 
     @cached_property
     def undirected_weights(self) -> sparse.csr_array:
-        """The same of `undirected_adjacency`; of the two directions of a pair, the heavier one counts."""
-        if self.edge_weight is None:
-            return self.undirected_adjacency
+        """`undirected_adjacency` with the weights of edges; the larger weight of two directions counts."""
         return weight_matrix(self.edge_index, self.edge_weight, self.num_nodes, both_directions=True)
 
     def scale_features(self, scaling: FeatureScaling | str) -> Graph:
-        """The same graph with every feature row divided by its sum of absolute values or its L2 norm.
+        """Return the graph with scaled feature rows. Rows of zeros stay zero.
 
-        Rows of zeros stay zero.
+        Args:
+            scaling: "unit-sum" divides a row by the sum of its absolute values, "unit-l2" by its L2 norm, "none"
+                changes nothing.
+
+        Returns:
+            A new graph.
+
+        Raises:
+            OptionError: If the scaling is unknown.
+
+        Example:
+            >>> Graph([[1, 3], [0, 0]], [[0], [1]], [0, 1]).scale_features("unit-sum").x.tolist()
+            [[0.25, 0.75], [0.0, 0.0]]
         """
         powers = {"unit-sum": 1, "unit-l2": 2}
         if scaling == "none":
@@ -226,28 +243,26 @@ class Graph:
         factors = 1 / np.concatenate([row_norms(rows, powers[scaling]) for _, rows in row_chunks(x)])
         if isinstance(x, FeaturesOnDisk):
             return replace(self, x=x.multiplied(factors))
-        dense = np.empty(x.shape, np.float32)
-        for start, rows in row_chunks(x):
-            dense[start : start + len(rows)] = rows * factors[start : start + len(rows), None]
-        return replace(self, x=dense)
+        # Multiplied in double precision; `out` avoids a whole array of it.
+        return replace(self, x=np.multiply(x, factors[:, None], out=np.empty_like(x)))
 
     def dense_features(self) -> NDArray[np.float32]:
-        """One dense array in memory, for what needs that: sparse features are filled up, those on disk refused."""
+        """Return the features as a dense array in memory; features on disk are refused."""
         if isinstance(self.x, FeaturesOnDisk):
             raise DataError(
-                f"graph {self.name!r}: its features are on disk ({self.x.path}), and this needs them in memory.",
+                f"graph {self.name!r}: the features are on disk ({self.x.path}), but are needed in memory.",
                 'Read them first: dataclasses.replace(graph, x=np.load(path)), without mmap_mode="r".',
             )
         return np.asarray(self.x.toarray() if isinstance(self.x, sparse.csr_array) else self.x)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of features, edges, their weights and labels: two graphs with one fingerprint give one result."""
+        """A hash of features, edges, weights and labels: graphs of one fingerprint give the same results."""
         sizes = (self.num_nodes, self.num_features, self.num_classes, self.directed)
         digest = hashlib.sha256(repr(sizes).encode())
         x = self.x
         if isinstance(x, sparse.csr_array):
-            # SciPy picks the width of its indices by size; the fingerprint must not depend on it.
+            # The fingerprint must not depend on the integer type that SciPy chooses for its indices.
             for array in (x.data, x.indices.astype(np.int64), x.indptr.astype(np.int64)):
                 digest.update(array.data)
         else:
@@ -259,48 +274,74 @@ class Graph:
 
 
 def row_norms(rows: NDArray[np.float32] | sparse.csr_array, power: int) -> NDArray[np.float64]:
-    """The L1 or L2 norm of each row; 1 for rows of zeros, which dividing then leaves alone."""
+    """Return the L1 or L2 norm of each row; 1 for rows of zeros, so that division does not change them."""
     norms: NDArray[np.float64] = (abs(rows).astype(np.float64) ** power).sum(axis=1) ** (1 / power)
     norms[norms == 0] = 1
     return norms
 
 
 def as_features(values: object, what: str) -> NDArray[np.float32] | sparse.csr_array | FeaturesOnDisk:
-    """float32, dense, CSR or on disk as given; an error where the values are no numbers."""
+    """Return features as float32: dense, CSR or on disk as given. Raise an error if the values are not numbers."""
     if isinstance(values, FeaturesOnDisk):
         return values
-    if (
-        isinstance(values, np.memmap) and values.filename is not None
-    ):  # a copy of a map is a plain array in all but name
+    if isinstance(values, np.memmap) and values.filename is not None:  # a copy of a map has no file
         return FeaturesOnDisk.from_memmap(values, what)
-    try:
-        with np.errstate(over="ignore"):  # what is too large for float32 becomes inf, and is then reported as such
-            if not sparse.issparse(values):
-                return np.asarray(values, np.float32)
-            # A copy, since the next two lines work in place: one form for equal matrices, no entry stored twice.
-            x = sparse.csr_array(values, dtype=np.float32, copy=True)
-            x.sum_duplicates()
-            x.eliminate_zeros()
-            return x
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{what} are not a table of numbers: {error}.", "Encode text and categories first.") from error
+    if not sparse.issparse(values):
+        return as_floats(values, what)
+    with np.errstate(over="ignore"):
+        # A copy, because the next two lines work in place and give equal matrices one form.
+        x = sparse.csr_array(values, dtype=np.float32, copy=True)
+    x.sum_duplicates()
+    x.eliminate_zeros()
+    return x
 
 
-def as_weights(values: object, what: str) -> NDArray[np.float32]:
-    """float32; an error where the values are no numbers."""
+def as_floats(values: object, what: str) -> NDArray[np.float32]:
+    """Return an array of float32. Raise an error if the values are not numbers."""
     try:
-        with np.errstate(over="ignore"):  # what is too large for float32 becomes inf, and is then reported as such
+        with np.errstate(over="ignore"):  # values too large for float32 become inf, which is reported later
             return np.asarray(values, np.float32)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{what} are not numbers: {error}.", "Give a number from 0 on for each edge.") from error
+        raise DataError(f"{what} are not an array of numbers: {error}.", "Encode text and categories first.") from error
 
 
 def as_integers(values: object, what: str) -> NDArray[np.int64]:
-    """int64; an error where the values are no whole numbers."""
+    """Return integers as int64. Raise an error if the values are not whole numbers."""
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iu":
-        hint = (
-            " For names: class_names, y = np.unique(names, return_inverse=True)." if array.dtype.kind in "OUS" else ""
-        )
-        raise DataError(f"{what} are of type {array.dtype}.", f"Give whole numbers.{hint}")
+        how = "Give whole numbers. For names: class_names, y = np.unique(names, return_inverse=True)."
+        raise DataError(f"{what} are of type {array.dtype}.", how)
     return array.astype(np.int64, copy=False)
+
+
+def weight_matrix(
+    edge_index: NDArray[np.int64],
+    weight: NDArray[np.float32] | None,
+    num_nodes: int,
+    both_directions: bool,
+    loops: bool = False,
+) -> sparse.csr_array:
+    """Return the matrix of edge weights (row = source, column = target).
+
+    Weights of repetitions add up, and entries of 0 are removed. Without weights every entry is 1. With both directions,
+    a pair of nodes has the larger weight of the two, so that it makes no difference whether an edge is given in one
+    direction or in both. Kipf and Welling take the maximum too.
+    """
+    source, target = edge_index
+    kept = (source != target) | loops
+    # SciPy would convert them to this type anyway, after a copy of twice the size.
+    number = np.int32 if num_nodes <= np.iinfo(np.int32).max else np.int64
+    ends = source[kept].astype(number), target[kept].astype(number)
+    values = np.ones(len(ends[0]), np.float32) if weight is None else weight[kept]
+    matrix = sparse.csr_array((values, ends), shape=(num_nodes, num_nodes))
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    if weight is None:
+        matrix.data[:] = 1
+    return sparse.csr_array(matrix.maximum(matrix.T)) if both_directions else matrix
+
+
+def pattern_of(matrix: sparse.csr_array) -> sparse.csr_array:
+    """Return the matrix with 1 for every entry; both share their index arrays."""
+    ones = np.ones(matrix.nnz, np.float32)
+    return sparse.csr_array((ones, matrix.indices, matrix.indptr), shape=matrix.shape)

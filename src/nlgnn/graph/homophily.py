@@ -1,8 +1,8 @@
-"""How far neighbours agree: homophily, label informativeness, and the level that chance alone would give.
+"""Measures of agreement between neighbours: homophily, label informativeness, and their levels by chance.
 
-All measures look at the symmetrised graph: distinct neighbours, direction and weights ignored, self loops dropped.
-Nodes of unknown label are masked: they and their edges are left out, and n counts the labelled nodes only. Where a
-measure would be 0 / 0 (no edges, or a single class) it is 0: such edges tell nothing about labels.
+All measures use the symmetrised graph: distinct neighbours without direction, weights and loops. Nodes of unknown label
+and their edges are ignored, and n counts the labelled nodes. A measure that would be 0 / 0 (no edges, or a single
+class) is 0: such edges carry no information about labels.
 
 Notation: d(v) is the degree of v, n_c the size of class c, C the number of classes that occur,
 p̄(c) = sum of d(v) over the nodes v of class c, divided by 2m, the share of edge ends that belong to class c.
@@ -21,22 +21,26 @@ from nlgnn.graph.graph import Graph
 
 
 def node_homophily(graph: Graph) -> float:
-    """H(G) of the paper (Pei et al. 2020): the mean share of a node's neighbours that have its label.
+    """Return H(G) (Pei et al. 2020): the mean share of neighbours with the label of a node.
 
-    H(G) = 1/n Σ_v |{u ∈ N(v): y_u = y_v}| / d(v); a node without neighbours adds 0 and still counts in n.
+    H(G) = 1/n Σ_v |{u ∈ N(v): y_u = y_v}| / d(v); a node without neighbours adds 0 and counts in n.
+
+    Example:
+        >>> node_homophily(Graph([[1]] * 3, [[0, 1], [1, 2]], [0, 0, 1]))
+        0.5
     """
     shares, _ = agreeing_shares(graph)
     return float(shares.sum() / graph.labelled.sum())
 
 
 def edge_homophily(graph: Graph) -> float:
-    """The share of edges whose two ends have one label (Zhu et al. 2020): |{(u, v) ∈ E: y_u = y_v}| / |E|."""
+    """Return the share of edges between nodes of one label (Zhu et al. 2020): |{(u, v) ∈ E: y_u = y_v}| / |E|."""
     edges = _edges_between_classes(graph)
     return _divide(np.trace(edges), edges.sum())
 
 
 def class_insensitive_homophily(graph: Graph) -> float:
-    """The measure of LINKX (Lim et al. 2021): how far classes agree with themselves beyond their own size.
+    """Return the measure of LINKX (Lim et al. 2021): the homophily of classes in excess of their size.
 
     ĥ = 1/(C - 1) Σ_c max(0, h_c - n_c/n), where h_c is the share of the edge ends leaving class c that arrive in c.
     A class without edges has h_c = 0.
@@ -47,7 +51,7 @@ def class_insensitive_homophily(graph: Graph) -> float:
 
 
 def adjusted_homophily(graph: Graph) -> float:
-    """Edge homophily against its expectation for these degrees (Platonov et al., NeurIPS 2023).
+    """Return edge homophily relative to its expectation for these degrees (Platonov et al., NeurIPS 2023).
 
     h_adj = (h_edge - Σ_c p̄(c)²) / (1 - Σ_c p̄(c)²): 1 is perfect agreement, 0 is chance, and it may be negative.
     """
@@ -59,7 +63,7 @@ def adjusted_homophily(graph: Graph) -> float:
 
 
 def edge_label_informativeness(graph: Graph) -> float:
-    """How much of the label at one end of a random edge the other end tells (Platonov et al., NeurIPS 2023).
+    """Return the information about one end of a random edge in the label of the other (Platonov et al., NeurIPS 2023).
 
     LI_edge = Σ p(c, c') log[ p(c, c') / (p̄(c) p̄(c')) ] / H(p̄), where p(c, c') is the share of edges between c and c'
     and H the entropy: 0 = nothing, 1 = all.
@@ -70,7 +74,7 @@ def edge_label_informativeness(graph: Graph) -> float:
 
 
 def node_label_informativeness(graph: Graph) -> float:
-    """The same for a random neighbour of a random node, so that nodes of high degree weigh no more than others.
+    """Return the information about a random node in the label of a random neighbour, independent of its degree.
 
     LI_node = Σ p(c, c') log[ p(c, c') / (p(c) p̄(c')) ] / H(p), where p(c) = n_c/n and p(c, c') is the sum of
     1/(n d(u)) over the edges (u, v) from c to c', all over nodes that have a neighbour. As in the paper, the
@@ -85,7 +89,7 @@ def node_label_informativeness(graph: Graph) -> float:
 
 
 def compatibility_matrix(graph: Graph) -> NDArray[np.float64]:
-    """`[num_classes, num_classes]`: of the edges that leave the row's class, the share that arrive in the column's.
+    """Return the shares of edges from the class of the row to the class of the column, `[num_classes, num_classes]`.
 
     Rows sum to 1; the row of a class without edges is 0.
     """
@@ -94,37 +98,49 @@ def compatibility_matrix(graph: Graph) -> NDArray[np.float64]:
 
 
 def chance_homophily(graph: Graph) -> float:
-    """The expected H of a random order: Σ_c n_c (n_c - 1) / (n (n - 1)), the chance that two nodes share a label."""
+    """Return the expected H of a random order: Σ_c n_c (n_c - 1) / (n (n - 1)), the chance that labels agree."""
     sizes = _class_sizes(graph)
     n = sizes.sum()
     return _divide((sizes * (sizes - 1)).sum(), n * (n - 1))
 
 
 def reconnected_homophily(order: NDArray[np.int64], y: NDArray[np.int64], kernel_sizes: Sequence[int]) -> float:
-    """H of the re-connected graph: node homophily when neighbours are those in reach of the convolutions.
+    """Return H of the re-connected graph, in which the neighbours of a node are those within reach of the convolutions.
 
     Convolutions of kernels k_1, ..., k_L along the sorted order reach r = Σ_l (k_l - 1)/2 positions to either side, so
 
         N̂(π(p)) = { π(q): |p - q| ≤ r, q ≠ p },     H(Ĝ) = 1/n Σ_p |{u ∈ N̂(π(p)): y_u = y_π(p)}| / |N̂(π(p))|
 
     At the ends the window is cut. A node that is alone in its window adds 0. Nodes of unknown label keep their place in
-    the order but are never compared. It uses the labels of all nodes: an analysis, never a signal for training.
+    the order but are never compared. The labels of all nodes are used, so that this is an analysis and must not guide
+    training.
 
     Args:
         order: π, the node number at each position, `[num_nodes]`.
-        y: labels, `[num_nodes]`; -1 = unknown.
-        kernel_sizes: the kernel size of each convolution; all odd.
+        y: The labels, `[num_nodes]`; -1 is unknown.
+        kernel_sizes: The kernel size of each convolution; all are odd.
+
+    Returns:
+        The homophily.
+
+    Raises:
+        DataError: If the order is no permutation of the nodes, or no label is known.
+        OptionError: If a kernel size is even.
+
+    Example:
+        >>> reconnected_homophily(np.array([0, 1, 2, 3]), np.array([0, 0, 1, 1]), [3])
+        0.75
     """
     order, y, n = np.asarray(order), np.asarray(y), len(y)
     if order.shape != (n,) or not np.array_equal(np.sort(order), np.arange(n)):
         raise DataError(
-            f"the order has shape {order.shape} and is no permutation of the {n} nodes.",
-            f"It must hold every number from 0 to {n - 1} once.",
+            f"The order has shape {order.shape} and is no permutation of the {n} nodes.",
+            f"Give every number from 0 to {n - 1} once.",
         )
     _require_labels(y)
     for size in kernel_sizes:
         if size < 1 or size % 2 == 0:
-            raise OptionError(f"kernel size {size} is not an odd positive number.", "Use 1, 3, 5, ...")
+            raise OptionError(f"Kernel size {size} is not an odd positive number.", "Use 1, 3, 5, ...")
     half_width = sum((size - 1) // 2 for size in kernel_sizes)
 
     sorted_y = y[order]
@@ -152,26 +168,25 @@ MEASURES: tuple[Callable[[Graph], float], ...] = (
 
 
 def homophily_table(graph: Graph) -> dict[str, float]:
-    """Every measure that is one number, by name."""
+    """Return every measure that is one number, by name."""
     return {measure.__name__: measure(graph) for measure in (*MEASURES, chance_homophily)}
 
 
 def chance_table(graph: Graph, permutations: int = 10, seed: int = 0) -> dict[str, float]:
-    """What each measure gives by chance: its mean over random permutations of the labels of labelled nodes."""
+    """Return the level of each measure by chance: its mean over random permutations of the known labels."""
     _require_labels(graph.y)
     rng = np.random.default_rng(seed)
-    sums = dict.fromkeys((measure.__name__ for measure in MEASURES), 0.0)
+    values = []
     for _ in range(permutations):
         y = graph.y.copy()
         y[graph.labelled] = rng.permutation(y[graph.labelled])
         shuffled = _with_labels(graph, y)
-        for measure in MEASURES:
-            sums[measure.__name__] += measure(shuffled)
-    return {name: total / permutations for name, total in sums.items()}
+        values.append([measure(shuffled) for measure in MEASURES])
+    return {measure.__name__: float(mean) for measure, mean in zip(MEASURES, np.mean(values, 0), strict=True)}
 
 
 def adjusted_homophily_among(graph: Graph, nodes: NDArray[np.bool_]) -> float:
-    """Adjusted homophily where only the labels of these nodes are known."""
+    """Return the adjusted homophily if only the labels of these nodes are known."""
     return adjusted_homophily(_with_labels(graph, np.where(nodes, graph.y, -1)))
 
 
@@ -185,7 +200,7 @@ class Agreement(NamedTuple):
 
 
 def homophily_by_class(graph: Graph) -> list[Agreement]:
-    """Of each class that occurs the mean share of neighbours in it; by chance (n_c - 1) / (n - 1).
+    """Return the mean share of neighbours of the same class per class; by chance it is (n_c - 1) / (n - 1).
 
     As in `node_homophily`, a node without neighbours adds 0.
     """
@@ -200,27 +215,25 @@ def homophily_by_class(graph: Graph) -> list[Agreement]:
 
 
 def homophily_by_degree(graph: Graph) -> list[Agreement]:
-    """The mean share of neighbours with a node's own label, of nodes with 1, 2 to 3, 4 to 7, ... neighbours."""
+    """Return the mean share of neighbours of the same class for nodes with 1, 2 to 3, 4 to 7, ... neighbours."""
     shares, degree = agreeing_shares(graph)
     chance, groups = chance_homophily(graph), degree_groups(degree)
-    rows = []
-    for number, group in enumerate(DEGREE_GROUPS[1:], start=1):  # a node without neighbours agrees with nobody
-        chosen = groups == number
-        if chosen.any():
-            rows.append(Agreement(group, int(chosen.sum()), float(shares[chosen].mean()), chance))
-    return rows
+    return [
+        Agreement(DEGREE_GROUPS[group], int((groups == group).sum()), float(shares[groups == group].mean()), chance)
+        for group in np.unique(groups[groups > 0])  # without nodes that have no neighbour
+    ]
 
 
 DEGREE_GROUPS = ("0", "1", *(f"{low} to {2 * low - 1}" for low in (2, 4, 8, 16, 32, 64)), "128 or more")
 
 
 def degree_groups(degree: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Of each node the place in `DEGREE_GROUPS` where its number of neighbours belongs."""
+    """Return the place in `DEGREE_GROUPS` of each degree."""
     return np.searchsorted(2 ** np.arange(8), degree, side="right")
 
 
 def agreeing_shares(graph: Graph) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Of each node the share of its labelled neighbours that have its label, and how many it has."""
+    """Return the share of labelled neighbours with the same label, and the number of labelled neighbours, per node."""
     source, target = _labelled_edges(graph)
     degree = np.bincount(source, minlength=graph.num_nodes)
     agreeing = np.bincount(source[graph.y[source] == graph.y[target]], minlength=graph.num_nodes)
@@ -228,14 +241,14 @@ def agreeing_shares(graph: Graph) -> tuple[NDArray[np.float64], NDArray[np.int64
 
 
 def _with_labels(graph: Graph, y: NDArray[np.int64]) -> Graph:
-    """The same edges, whose adjacency is made once only, under other labels; without the features."""
+    """Return the graph with other labels and without features; both share one adjacency matrix."""
     relabelled = Graph(np.zeros((graph.num_nodes, 0)), graph.edge_index, y, class_names=graph.class_names)
     vars(relabelled)["undirected_adjacency"] = graph.undirected_adjacency  # where cached_property looks for it
     return relabelled
 
 
 def _labelled_edges(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Both directions of every edge between labelled nodes."""
+    """Return both directions of every edge between labelled nodes."""
     _require_labels(graph.y)
     adjacency = graph.undirected_adjacency
     source = np.repeat(np.arange(graph.num_nodes), np.diff(adjacency.indptr))
@@ -245,7 +258,7 @@ def _labelled_edges(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def _edges_between_classes(graph: Graph) -> NDArray[np.float64]:
-    """Symmetric `[C, C]` counts of edge ends; an edge inside a class counts twice on the diagonal."""
+    """Return counts of edge ends, `[C, C]`, symmetric; an edge within a class counts twice on the diagonal."""
     return _sum_by_classes(graph, *_labelled_edges(graph))
 
 
@@ -263,10 +276,10 @@ def _class_sizes(graph: Graph) -> NDArray[np.float64]:
 
 
 def _informativeness(joint: NDArray[np.float64], own: NDArray[np.float64], neighbour: NDArray[np.float64]) -> float:
-    """Σ joint log(joint / (own × neighbour)) / entropy(own), where 0 log 0 = 0."""
+    """Return Σ joint log(joint / (own × neighbour)) / entropy(own), where 0 log 0 = 0."""
     occurs = joint > 0
     information = (joint[occurs] * np.log(joint[occurs] / np.outer(own, neighbour)[occurs])).sum()
-    # One class alone leaves no entropy to explain; rounding must not turn that into 0.000…1 / 0.000…1.
+    # A single class has no entropy; rounding must not turn 0 / 0 into a ratio of tiny numbers.
     if np.count_nonzero(own) < 2:
         return 0.0
     entropy = -(own[own > 0] * np.log(own[own > 0])).sum()
@@ -279,4 +292,4 @@ def _divide(numerator: float, denominator: float) -> float:
 
 def _require_labels(y: NDArray[np.int64]) -> None:
     if not (y >= 0).any():
-        raise DataError("no node has a label, so there is nothing to compare.", "Give labels to at least some nodes.")
+        raise DataError("No node has a label, so that nothing can be compared.", "Label at least some nodes.")

@@ -1,4 +1,4 @@
-"""Split: which nodes train, which validate, which test. And the named protocols that draw them."""
+"""Split: the training, validation and test nodes of a graph, and the protocols that draw them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,29 @@ from nlgnn.errors import DataError, OptionError, nearest
 if TYPE_CHECKING:
     from nlgnn.graph.graph import Graph
 
-# Tenths of every class that go to train and to validation; the rest, leftovers included, goes to test.
+# Tenths of every class for training and validation; the rest is for test.
 RANDOM_PROTOCOLS = {"random-60": (6, 2), "random-10": (1, 1)}
 FIXED_PROTOCOLS = ("geom-gcn", "heterophilous", "linkx", "ogb", "column")
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Split:
-    """Three disjoint boolean masks over the nodes, and where they come from."""
+    """A split of nodes into three disjoint boolean masks.
+
+    Args:
+        train: The mask of training nodes, `[num_nodes]`.
+        val: The mask of validation nodes.
+        test: The mask of test nodes.
+        protocol: The name of the protocol of the split.
+        index: The number of the split within its protocol.
+
+    Raises:
+        DataError: If the masks overlap or are not masks of equal length.
+
+    Example:
+        >>> Split([1, 0, 0], [0, 1, 0], [0, 0, 1]).train.tolist()
+        [True, False, False]
+    """
 
     train: NDArray[np.bool_]
     val: NDArray[np.bool_]
@@ -28,48 +43,60 @@ class Split:
     protocol: str
     index: int
 
-    # Written out, because it takes more than it stores: any sequence of zeros and ones is a mask.
+    # Written out because arguments are converted: any sequence of zeros and ones is a mask.
     def __init__(self, train: object, val: object, test: object, protocol: str = "column", index: int = 0) -> None:
         object.__setattr__(self, "protocol", protocol)  # the class is frozen
         object.__setattr__(self, "index", index)
         for part, values in [("train", train), ("val", val), ("test", test)]:
             mask = np.asarray(values)
-            if mask.dtype != bool and not np.isin(mask, (0, 1)).all():
+            if mask.ndim != 1 or (mask.dtype != bool and not np.isin(mask, (0, 1)).all()):
                 raise DataError(
-                    f"split {self.index} of {self.protocol!r}: the {part} mask holds values other than 0 and 1.",
-                    "A mask has one entry a node; for lists of node numbers use Split.from_indices.",
-                )
-            if mask.ndim != 1:
-                raise DataError(
-                    f"split {self.index} of {self.protocol!r}: the {part} mask has shape {mask.shape}.",
-                    "A mask is [num_nodes]; several splits are several Split objects.",
+                    f"split {index} of {protocol!r}: the {part} mask of shape {mask.shape} is not one 0 or 1 per node.",
+                    "Give one Split per split, and use Split.from_indices for lists of node numbers.",
                 )
             object.__setattr__(self, part, mask.astype(bool))
-        lengths = {len(self.train), len(self.val), len(self.test)}
+        lengths = sorted({len(self.train), len(self.val), len(self.test)})
         if len(lengths) > 1:
-            raise DataError(
-                f"split {self.index} of {self.protocol!r}: masks of different lengths {sorted(lengths)}.",
-                "Each mask needs one entry a node.",
-            )
+            what = f"split {index} of {protocol!r}: masks of different lengths {lengths}."
+            raise DataError(what, "Give each mask one entry per node.")
         twice = np.flatnonzero(self.train.astype(int) + self.val + self.test > 1)
         if len(twice):
             raise DataError(
-                f"split {self.index} of {self.protocol!r}: node {twice[0]} is in more than one part "
-                f"({len(twice)} such nodes).",
-                "Train, validation and test must not overlap.",
+                f"split {index} of {protocol!r}: node {twice[0]} is in more than one part ({len(twice)} such nodes).",
+                "Remove the node from all parts but one.",
             )
 
     @classmethod
     def from_indices(
         cls, num_nodes: int, train: object, val: object, test: object, protocol: str = "column", index: int = 0
     ) -> Split:
-        """Masks from lists of node numbers."""
+        """Return a split from lists of node numbers.
+
+        Args:
+            num_nodes: The number of nodes of the graph.
+            train: The training nodes.
+            val: The validation nodes.
+            test: The test nodes.
+            protocol: The name of the protocol of the split.
+            index: The number of the split within its protocol.
+
+        Returns:
+            The split.
+
+        Raises:
+            DataError: If a list does not hold node numbers of this graph.
+
+        Example:
+            >>> Split.from_indices(4, [0], [1], [2, 3]).test.tolist()
+            [False, False, True, True]
+        """
         masks = np.zeros((3, num_nodes), bool)
         for mask, part, nodes in zip(masks, ("train", "val", "test"), (train, val, test), strict=True):
             numbers = np.asarray(nodes)
-            if numbers.size and numbers.dtype.kind not in "iu":
+            if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
                 raise DataError(
-                    f"split {index} of {protocol!r}: the {part} list is of type {numbers.dtype}.",
+                    f"split {index} of {protocol!r}: the {part} list is of type {numbers.dtype} and shape "
+                    f"{numbers.shape}.",
                     "Give node numbers; for masks use Split(train, val, test).",
                 )
             outside = numbers[(numbers < 0) | (numbers >= num_nodes)]
@@ -77,23 +104,38 @@ class Split:
                 raise DataError(
                     f"split {index} of {protocol!r}: the {part} list names node {outside[0]}, "
                     f"but nodes are numbered 0 to {num_nodes - 1}.",
-                    "The split belongs to another graph, or to another version of this one.",
+                    "Use a split of this graph: this one belongs to another graph or version.",
                 )
             mask[numbers.astype(np.int64)] = True
         return cls(masks[0], masks[1], masks[2], protocol=protocol, index=index)
 
     def check_length(self, num_nodes: int, where: str) -> None:
+        """Raise an error unless the split has one entry per node."""
         if len(self.train) != num_nodes:
             raise DataError(
                 f"{where}: the split has {len(self.train)} entries, the graph {num_nodes} nodes.",
-                "The split belongs to another graph, or to another version of this one.",
+                "Use a split of this graph: this one belongs to another graph or version.",
             )
 
 
 def random_split(y: NDArray[np.int64], protocol: str, index: int, seed: int = 0) -> Split:
-    """Per class: a random permutation, then the protocol's share to train, to validation, and the rest to test.
+    """Draw a stratified random split. Nodes of unknown label are in no part.
 
-    Nodes of unknown label are in no part.
+    Args:
+        y: The labels, `[num_nodes]`.
+        protocol: A name in `RANDOM_PROTOCOLS`, which gives the shares of training and validation nodes per class.
+        index: The number of the split, which also seeds the draw.
+        seed: The seed of all splits.
+
+    Returns:
+        The split.
+
+    Raises:
+        OptionError: If the protocol is unknown.
+
+    Example:
+        >>> random_split(np.array([0] * 10 + [1] * 10), "random-60", index=0).train.sum()
+        np.int64(12)
     """
     if protocol not in RANDOM_PROTOCOLS:
         raise OptionError(f"{protocol!r} is not a random protocol.", nearest(protocol, list(RANDOM_PROTOCOLS)))
@@ -110,14 +152,30 @@ def random_split(y: NDArray[np.int64], protocol: str, index: int, seed: int = 0)
 
 
 def make_splits(graph: Graph, protocol: str, runs: int | None = None, seed: int = 0) -> list[Split]:
-    """One split a run.
+    """Return one split per run.
 
-    Random protocols draw a new one for each run (ten by default). Fixed ones go through the splits that came with
-    the graph (all of them by default) and start again when there are more runs than splits: those runs differ in
-    their seed only.
+    Random protocols draw a new split per run. Fixed protocols use the splits that came with the graph and start again
+    when there are more runs than splits; such runs only differ in their seed.
+
+    Args:
+        graph: The graph.
+        protocol: A name in `RANDOM_PROTOCOLS`, or a key of `graph.splits`.
+        runs: The number of runs; by default ten of a random protocol, and one per split of a fixed protocol.
+        seed: The seed of random protocols.
+
+    Returns:
+        The splits.
+
+    Raises:
+        OptionError: If the graph has no such splits.
+
+    Example:
+        >>> from nlgnn.datasets import load_graph
+        >>> len(make_splits(load_graph("mushroom-body"), "random-60", runs=3))
+        3
     """
     if runs is not None and runs < 1:
-        raise OptionError(f"runs={runs}.", "Ask for at least one run.")
+        raise OptionError(f"runs={runs} is not positive.", "Ask for at least one run.")
     if protocol in RANDOM_PROTOCOLS:
         return [random_split(graph.y, protocol, index, seed) for index in range(10 if runs is None else runs)]
     available = list(RANDOM_PROTOCOLS) + list(graph.splits)

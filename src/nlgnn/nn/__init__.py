@@ -1,23 +1,22 @@
 """Models as ordinary PyTorch modules, in the vocabulary of PyTorch Geometric."""
 
-from nlgnn.nn.aggregation import NonLocalAggregation
-from nlgnn.nn.attention import GlobalAttention
-from nlgnn.nn.cpgcn import CPGCN
-from nlgnn.nn.dirgcn import DirGCN
-from nlgnn.nn.fagcn import FAGCN
-from nlgnn.nn.gcnii import GCNII
-from nlgnn.nn.geom_gcn import GeomGCN
-from nlgnn.nn.h2gcn import H2GCN
+from nlgnn.nn.base import ForeignModel, Model, as_model
+from nlgnn.nn.baselines.cpgcn import CPGCN
+from nlgnn.nn.baselines.dirgcn import DirGCN
+from nlgnn.nn.baselines.fagcn import FAGCN
+from nlgnn.nn.baselines.gcnii import GCNII
+from nlgnn.nn.baselines.geom_gcn import GeomGCN
+from nlgnn.nn.baselines.h2gcn import H2GCN
+from nlgnn.nn.baselines.linkx import LINKX
+from nlgnn.nn.baselines.simp_gcn import SimPGCN
 from nlgnn.nn.inputs import Inputs
-from nlgnn.nn.linkx import LINKX
-from nlgnn.nn.local import GAT, GCN, MLP
-from nlgnn.nn.metric_order import MetricOrder
-from nlgnn.nn.model import Model
-from nlgnn.nn.nonlocal_ import NonLocal
-from nlgnn.nn.nonlocal_of import NLGAT, NLGCN, NLMLP
-from nlgnn.nn.sage import GraphSAGE
-from nlgnn.nn.simp_gcn import SimPGCN
-from nlgnn.nn.sparse import Operator, spmm
+from nlgnn.nn.kernels.sparse import Operator, spmm
+from nlgnn.nn.local import GAT, GCN, MLP, GraphSAGE
+from nlgnn.nn.mixing import GlobalAttention, SortedConv
+from nlgnn.nn.neighbour_vote import NeighbourVote
+from nlgnn.nn.non_local import NonLocal
+from nlgnn.nn.orders import LearnedOrder, Order, RandomOrder, Ranking, ScoreOrder
+from nlgnn.nn.versions import NLGAT, NLGCN, NLMLP
 
 __all__ = [
     "CPGCN",
@@ -32,15 +31,22 @@ __all__ = [
     "NLGCN",
     "NLMLP",
     "DirGCN",
+    "ForeignModel",
     "GeomGCN",
     "GlobalAttention",
     "GraphSAGE",
     "Inputs",
-    "MetricOrder",
+    "LearnedOrder",
     "Model",
+    "NeighbourVote",
     "NonLocal",
-    "NonLocalAggregation",
     "Operator",
+    "Order",
+    "RandomOrder",
+    "Ranking",
+    "ScoreOrder",
     "SimPGCN",
+    "SortedConv",
+    "as_model",
     "spmm",
 ]

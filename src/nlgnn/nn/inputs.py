@@ -1,7 +1,8 @@
-"""From a Graph to what a module's forward takes: features, and edges in the form that the module wants."""
+"""Conversion of a graph to the inputs of `forward`: features, and edges in the form that the model needs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -9,13 +10,14 @@ import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from scipy import sparse
-from torch import Tensor, nn
+from torch import Tensor
 
+from nlgnn.graph.features import FeaturesOnDisk
 from nlgnn.graph.graph import Graph
-from nlgnn.graph.on_disk import FeaturesOnDisk
-from nlgnn.nn.sparse import Operator
-from nlgnn.nn.streamed import StreamedFeatures
+from nlgnn.nn.kernels.sparse import Operator
+from nlgnn.nn.kernels.streamed import StreamedFeatures
 
+ROWS_AT_ONCE = 2**16
 Features = Float[Tensor, "n d"] | Operator | StreamedFeatures
 Edges = Int[Tensor, "2 m"] | Operator | None
 TAKES_WHAT_IT_PREPARES = (
@@ -26,7 +28,7 @@ Prepared = TypeVar("Prepared", bound=tuple[Any, ...])
 
 
 def move(prepared: Prepared, *args: Any, **kwargs: Any) -> Prepared:
-    """Every part of what a model has prepared, moved as by `Tensor.to`: to a device, a floating-point type, or both."""
+    """Move all prepared inputs of a model, like `Tensor.to`, to a device, a floating-point type, or both."""
     moved = [_moved(part, *args, **kwargs) for part in prepared]
     return type(prepared)(*moved) if hasattr(prepared, "_fields") else type(prepared)(moved)
 
@@ -34,27 +36,30 @@ def move(prepared: Prepared, *args: Any, **kwargs: Any) -> Prepared:
 def _moved(part: Any, *args: Any, **kwargs: Any) -> Any:
     if part is None:
         return None
-    if isinstance(part, Tensor) and not part.is_floating_point():  # numbers of nodes never change their type
+    if isinstance(part, Tensor) and not part.is_floating_point():  # node indices keep their type
         return part.to(torch.empty(0, device=part.device).to(*args, **kwargs).device)
     return part.to(*args, **kwargs)
 
 
 class Inputs(NamedTuple):
-    """What `forward` takes, in its order: `model(*model.prepare(graph))`."""
+    """Inputs of `forward`, in the order of its arguments, for `model(*model.prepare(graph))`."""
 
     x: Tensor | Operator | StreamedFeatures
     edge_index: Tensor | Operator | None
 
 
 def features(graph: Graph) -> Tensor | Operator | StreamedFeatures:
-    """Sparse features stay sparse, with which the first layer is faster on bags of words. What is on disk stays."""
+    """Return the features of a graph in the form that the first layer reads.
+
+    Sparse features stay sparse, because the first layer is then faster on bags of words. Features on disk stay there.
+    """
     if isinstance(graph.x, FeaturesOnDisk):
         return StreamedFeatures(graph.x)
     return Operator.from_scipy(graph.x) if isinstance(graph.x, sparse.csr_array) else _tensor(graph.x)
 
 
 def undirected_edges(graph: Graph) -> Int[Tensor, "2 m"]:
-    """Both directions of every edge, no repetitions, no self loops."""
+    """Return both directions of every edge, without duplicates and self loops."""
     adjacency = graph.undirected_adjacency
     edges = torch.empty(2, adjacency.nnz, dtype=torch.long)
     edges[0] = torch.from_numpy(np.repeat(np.arange(graph.num_nodes), np.diff(adjacency.indptr)))
@@ -62,39 +67,45 @@ def undirected_edges(graph: Graph) -> Int[Tensor, "2 m"]:
     return edges
 
 
-def undirected_adjacency(edges: Int[Tensor, "2 m"], num_nodes: int) -> sparse.csr_array:
-    """0/1 matrix of the symmetric closure, as that of a `Graph`; repetitions merged, self loops dropped."""
+def given_adjacency(edges: Int[Tensor, "2 m"], num_nodes: int) -> sparse.csr_array:
+    """Return the 0/1 matrix of directed edges, with targets as rows, without duplicates and self loops."""
     sources, targets = edges[:, edges[0] != edges[1]].cpu().numpy()
-    directed = sparse.csr_array((np.ones(len(sources), np.float32), (targets, sources)), shape=(num_nodes, num_nodes))
-    adjacency = sparse.csr_array(directed + directed.T)
+    adjacency = sparse.csr_array((np.ones(len(sources), np.float32), (targets, sources)), shape=(num_nodes, num_nodes))
+    adjacency.sum_duplicates()
+    adjacency.sort_indices()
     adjacency.data[:] = 1
     return adjacency
 
 
 def prepare_plain(graph: Graph) -> Inputs:
-    """Dense features and a symmetric `edge_index`, for modules that know nothing of this package."""
+    """Return dense features and a symmetric `edge_index`, for modules that do not depend on this package."""
     return Inputs(_tensor(graph.dense_features()), undirected_edges(graph))
 
 
-def prepare(model: nn.Module, graph: Graph, device: torch.device | None = None) -> tuple[Any, ...]:
-    """What the model's forward takes, in its type; models that do not say get dense features and `edge_index`."""
-    prepared: tuple[Any, ...] = getattr(model, "prepare", prepare_plain)(graph)
-    dtype = next((parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()), torch.float32)
-    return move(prepared, device, dtype)
-
-
-def ignores_weights(model: nn.Module, graph: Graph) -> bool:
-    """Whether the edges have weights that the model, or what it is wrapped around, does not look at."""
-    says = (module.ignores_weights for module in model.modules() if hasattr(module, "ignores_weights"))
-    return graph.edge_weight is not None and bool(next(says, True))
-
-
 def with_self_loops(edges: Int[Tensor, "2 m"], num_nodes: int) -> Int[Tensor, "2 k"]:
-    """Exactly one self loop a node, whatever was there before; other repetitions stay."""
+    """Replace all self loops by exactly one per node. Other duplicate edges are kept."""
     loops = torch.arange(num_nodes, device=edges.device).expand(2, -1)
     return torch.cat([edges[:, edges[0] != edges[1]], loops], dim=1)
 
 
+def inverse_deviations(g: Tensor | StreamedFeatures) -> Float[Tensor, " d"]:
+    """Return the inverse standard deviation of each column, and 0 for a column that hardly varies."""
+    if isinstance(g, Tensor):
+        chunks: Iterable[Tensor] = g.split(ROWS_AT_ONCE)
+    else:
+        chunks = (torch.from_numpy(rows).to(g.like) for _, rows in g.source.chunks())
+    count, mean, squares = 0, torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
+    for rows in chunks:  # merges samples like Chan, Golub and LeVeque
+        own = rows.double()
+        mean, squares = mean.to(own.device), squares.to(own.device)
+        away = own.mean(0) - mean
+        squares = squares + (own - own.mean(0)).square().sum(0) + away.square() * count * len(own) / (count + len(own))
+        mean, count = mean + away * len(own) / (count + len(own)), count + len(own)
+    deviations = (squares / count).sqrt()
+    varies = deviations > 1e-6 * (mean.abs() + deviations)
+    return torch.where(varies, 1 / deviations.clamp(min=1e-300), 0.0)
+
+
 def _tensor(values: NDArray[np.float32]) -> Tensor:
-    """The same memory; only read-only arrays, such as columns of tables, are copied."""
+    """Return a tensor that shares memory with the array. Read-only arrays, such as table columns, are copied."""
     return torch.from_numpy(values if values.flags.writeable else values.copy())

@@ -1,4 +1,4 @@
-"""The layers of local embeddings, for dense or sparse features, and the operators that they propagate with."""
+"""Layers of the local embeddings, for dense or sparse features, and their propagation operators."""
 
 from __future__ import annotations
 
@@ -9,41 +9,56 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from nlgnn.nn.dense import product
 from nlgnn.nn.inputs import Features, with_self_loops
-from nlgnn.nn.sparse import Operator, spmm
+from nlgnn.nn.kernels.dropout import Columns, Dropout
+from nlgnn.nn.kernels.function import Kernel, in_front
+from nlgnn.nn.kernels.sparse import Operator, SparseProduct
 
-PART_WIDTH = 16  # columns of a layer that are computed together where memory is short
+# Below this width BLAS is several times faster if the long axis comes last. With few rows the extra call does not pay.
+NARROW, FEW_ROWS = 16, 1000
+PART_WIDTH = 16  # columns of a layer that are computed together if memory is short
 
 
-def times(x: Features, weight: Float[Tensor, "d f"]) -> Float[Tensor, "n f"]:
-    if isinstance(x, Operator):
-        return spmm(x, weight)
-    return product(x, weight) if isinstance(x, Tensor) else x @ weight
+def times(x: Features, weight: Float[Tensor, "d f"] | None) -> Float[Tensor, "n f"]:
+    """Return `x W` for features of any form, or `x` itself if `weight` is None because it is already a product."""
+    if isinstance(x, Tensor):
+        return x if weight is None else product(x, weight)
+    assert weight is not None  # only a tensor can already be a product
+    result: Tensor = SparseProduct.apply(x, weight) if isinstance(x, Operator) else x @ weight
+    return result
 
 
 def split(tensor: Tensor, widths: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Like `Tensor.split`; one part is the tensor itself, which torch would copy for the gradient."""
+    """Split a tensor like `Tensor.split`, but return a single part as it is, since torch would copy its gradient."""
     return (tensor,) if len(widths) == 1 else tensor.split(list(widths), dim)
 
 
 class Layer(nn.Module, ABC):
-    """A product with a weight, then something along the edges. The columns of the result can be computed in parts."""
+    """Base class of layers that multiply by a weight and then propagate along edges.
+
+    The columns of the result can be computed in parts.
+    """
 
     weight: nn.Parameter
 
     @abstractmethod
     def widths(self, small: bool) -> list[int]:
-        """How many columns each part has; small ones where memory is short."""
+        """Return the number of columns of each part. Parts are `small` if memory is short."""
 
     @abstractmethod
     def propagate(self, part: int, h: Float[Tensor, "n p"], edges: Operator | None) -> Float[Tensor, "n p"]:
-        """From a part of `x W` to that part of the result."""
+        """Return one part of the result, given the same part of `x W`."""
+
+    def drop(self, dropout: Dropout, h: Float[Tensor, "n p"], number: int, part: int) -> Float[Tensor, "n p"]:
+        """Return a part of the result of layer `number` after dropout."""
+        dropped: Tensor = dropout(h, number, part)
+        return dropped
 
     def forward(self, x: Features, edges: Operator | None = None) -> Float[Tensor, "n f"]:
         weights = split(self.weight, self.widths(small=False), dim=1)
@@ -51,7 +66,10 @@ class Layer(nn.Module, ABC):
 
 
 class FeatureLinear(Layer):
-    """`x W + b` for dense or sparse `x`. The weight lies as `[in, out]`, the way a sparse product reads it."""
+    """Linear layer `x W + b` for dense or sparse `x`.
+
+    The weight has shape `[in_channels, out_channels]`, the memory layout that a sparse product reads.
+    """
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
@@ -60,7 +78,7 @@ class FeatureLinear(Layer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        bound = 1 / math.sqrt(max(1, self.weight.shape[0]))  # as torch.nn.Linear
+        bound = 1 / math.sqrt(max(1, self.weight.shape[0]))  # as in torch.nn.Linear
         nn.init.uniform_(self.weight, -bound, bound)
         nn.init.uniform_(self.bias, -bound, bound)
 
@@ -71,20 +89,27 @@ class FeatureLinear(Layer):
     def propagate(self, part: int, h: Float[Tensor, "n p"], edges: Operator | None) -> Float[Tensor, "n p"]:
         return h + self._bias(part, h)
 
+    def drop(self, dropout: Dropout, h: Float[Tensor, "n p"], number: int, part: int) -> Float[Tensor, "n p"]:
+        width = len(self.bias)  # the dropped entries do not depend on the number of parts
+        columns = None if h.shape[1] == width else Columns(part * PART_WIDTH, width)
+        dropped: Tensor = dropout(h, number, columns=columns)
+        return dropped
+
     def _bias(self, part: int, h: Tensor) -> Tensor:
         return self.bias if h.shape[1] == len(self.bias) else self.bias.split(PART_WIDTH)[part]
 
 
 class GraphConvolution(FeatureLinear):
-    """`A (x W) + b` for a given operator `A`."""
+    """Graph convolution `A (x W) + b` for a given operator `A`."""
 
     def reset_parameters(self) -> None:
         nn.init.xavier_uniform_(self.weight)
         nn.init.zeros_(self.bias)
 
     def propagate(self, part: int, h: Float[Tensor, "n p"], edges: Operator | None) -> Float[Tensor, "n p"]:
-        assert edges is not None  # GCN prepares it
-        return spmm(edges, h).add_(self._bias(part, h))
+        assert edges is not None  # prepared by GCN
+        gathered: Tensor = SparseProduct.apply(edges, h)
+        return gathered.add_(self._bias(part, h))
 
 
 def concatenated(parts: Sequence[Tensor]) -> Tensor:
@@ -92,7 +117,7 @@ def concatenated(parts: Sequence[Tensor]) -> Tensor:
 
 
 def normalised_adjacency(edges: Tensor, num_nodes: int, dtype: torch.dtype | None = None) -> Operator:
-    """GCN's operator: one self loop a node, each entry divided by the roots of both degrees."""
+    """Return the operator of GCN, with one self loop per node and each entry divided by the roots of both degrees."""
     sources, targets = with_self_loops(edges, num_nodes)
     degrees = torch.bincount(targets, minlength=num_nodes)
     scale = degrees.to(torch.get_default_dtype() if dtype is None else dtype).rsqrt()
@@ -100,19 +125,23 @@ def normalised_adjacency(edges: Tensor, num_nodes: int, dtype: torch.dtype | Non
 
 
 def normalised(adjacency: sparse.csr_array, dtype: torch.dtype) -> Operator:
-    """The same, of a symmetric matrix without self loops; the degrees are the sums of its rows, and 1 for the loop."""
+    """Return the operator of GCN for a symmetric matrix without self loops.
+
+    The degree of a node is the sum of its row, plus 1 for the self loop.
+    """
     return divided_by_degrees(with_diagonal(adjacency), dtype)
 
 
-def divided_by_degrees(matrix: sparse.csr_array, dtype: torch.dtype) -> Operator:
-    """A symmetric matrix, each entry divided by the roots of the sums of two rows: its own, and that of its column."""
-    sums = np.diff(matrix.indptr) if matrix.dtype == bool else matrix.sum(axis=1)  # SciPy would copy bools, as numbers
+def divided_by_degrees(matrix: sparse.csr_array, dtype: torch.dtype, symmetric: bool = True) -> Operator:
+    """Return the matrix with entry `(i, j)` divided by the square roots of the sums of rows `i` and `j`."""
+    # SciPy would convert a boolean matrix to numbers, which copies it.
+    sums = np.diff(matrix.indptr) if matrix.dtype == bool else matrix.sum(axis=1)
     roots = inverse_power(sums, 0.5, dtype)
-    return scaled(matrix, roots, roots, symmetric=True)
+    return scaled(matrix, roots, roots, symmetric)
 
 
 def inverse_power(sums: NDArray[Any], power: float, dtype: torch.dtype) -> NDArray[np.floating]:
-    """`sums ** -power` in numbers of that type; 0 of what is 0."""
+    """Return `sums ** -power` in floating-point numbers of the given precision, with 0 where the sum is 0."""
     numbers: NDArray[np.floating] = sums.astype(np.float64 if dtype == torch.float64 else np.float32)
     result: NDArray[np.floating] = np.power(numbers, -power, out=np.zeros_like(numbers), where=numbers != 0)
     return result
@@ -121,7 +150,10 @@ def inverse_power(sums: NDArray[Any], power: float, dtype: torch.dtype) -> NDArr
 def scaled(
     matrix: sparse.csr_array, of_row: NDArray[Any], of_column: NDArray[Any] | None = None, symmetric: bool = False
 ) -> Operator:
-    """Every entry times a number for its row and, if given, one for its column. In place: these arrays are large."""
+    """Return an operator whose entries are multiplied by one factor per row and, if given, one per column.
+
+    The values are computed in place to save memory, because these arrays are large.
+    """
     values = np.repeat(of_row, np.diff(matrix.indptr))
     values *= matrix.data
     if of_column is not None:
@@ -130,7 +162,52 @@ def scaled(
 
 
 def with_diagonal(adjacency: sparse.csr_array) -> sparse.csr_array:
-    """A matrix without self loops, and one self loop of weight 1 a node."""
+    """Add one self loop of weight 1 per node to a matrix without self loops."""
     matrix = sparse.csr_array(adjacency + sparse.eye_array(adjacency.shape[0], dtype=np.float32, format="csr"))
     matrix.sort_indices()
     return matrix
+
+
+def product(x: Float[Tensor, "n d"], weight: Float[Tensor, "d f"]) -> Float[Tensor, "n f"]:
+    """Return `x @ weight`, computed in the faster of two ways."""
+    return narrow_product(x, weight) if weight.shape[1] < NARROW and len(x) >= FEW_ROWS else x @ weight
+
+
+def narrow_product(x: Float[Tensor, "n d"], weight: Float[Tensor, "d f"]) -> Float[Tensor, "n f"]:
+    """Return `x @ weight`, stored in memory as `[f, n]`."""
+    result: Tensor = _NarrowProduct.apply(x, weight)
+    return result
+
+
+def cross_entropy(
+    logits: Float[Tensor, "n c"], y: Int[Tensor, " n"], nodes: Int[Tensor, " k"] | Bool[Tensor, " n"]
+) -> Float[Tensor, ""]:
+    """Return the mean cross entropy over some nodes.
+
+    The log-softmax runs on transposed logits, because torch then processes many nodes at once.
+    """
+    if len(logits) < FEW_ROWS:
+        return F.cross_entropy(logits[nodes], y[nodes])
+    nodes = nodes.nonzero().squeeze(1) if nodes.dtype == torch.bool else nodes
+    return F.nll_loss(F.log_softmax(logits.t().index_select(1, nodes), dim=0).t(), y.index_select(0, nodes))
+
+
+class _NarrowProduct(Kernel):
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor) -> Tensor:  # replicas have an additional leading axis
+        return (weight.mT @ x.mT).mT
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor]:
+        x, weight = ctx.saved_tensors
+        to_x = gradient @ weight.mT if ctx.needs_input_grad[0] else None
+        return to_x, (gradient.mT @ x).mT
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *tensors: Tensor) -> tuple[Tensor, int]:
+        result: Tensor = _NarrowProduct.apply(*in_front(info, in_dims, tensors))
+        return result, 0

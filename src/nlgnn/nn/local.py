@@ -1,7 +1,8 @@
-r"""The local embeddings: MLP, GCN and GAT, each a stack of layers with ReLU and dropout between them.
+r"""Local embeddings: MLP, GCN, GAT and GraphSAGE, with ReLU and dropout between their layers.
 
-With :math:`\hat{A} = \tilde{D}^{-1/2} (A + I) \tilde{D}^{-1/2}`, where :math:`A` holds the weights of edges (1 where
-they have none) and :math:`\tilde{D}` the sums of the rows of :math:`A + I`, and inverted dropout `drop`, for two layers
+Let :math:`\hat{A} = \tilde{D}^{-1/2} (A + I) \tilde{D}^{-1/2}`, where :math:`A` contains the edge weights (1 for
+unweighted edges) and :math:`\tilde{D}` the row sums of :math:`A + I`, and let `drop` be inverted dropout. With two
+layers, the models compute
 
 .. math::
     \text{MLP:}\; Z &= \mathrm{drop}(\mathrm{relu}(\mathrm{drop}(X) W_1 + b_1)) W_2 + b_2 \\
@@ -10,10 +11,19 @@ they have none) and :math:`\tilde{D}` the sums of the rows of :math:`A + I`, and
     \alpha_{vu} = \mathrm{softmax}_u\, \mathrm{leakyrelu}(a_{dst}^T W x_v + a_{src}^T W x_u)
 
 No activation follows the last layer, so that embeddings may be negative.
+
+GraphSAGE averages over all neighbours (Hamilton, Ying and Leskovec, NeurIPS 2017). A layer computes
+
+.. math::
+    h_v = x_v W_{root} + \frac{1}{|N(v)|} \sum_{u \in N(v)} x_u W_{mean} + b
+
+where the neighbours :math:`N(v)` do not include the node itself (a given `edge_index` is used unchanged). The mean is
+weighted if edges have weights, and zero for a node without neighbours.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial, reduce
@@ -29,118 +39,129 @@ from torch.utils.checkpoint import checkpoint
 
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.checks import check_choice, check_rate, check_width
-from nlgnn.nn.dropout import Dropout
-from nlgnn.nn.graph_attention import GraphAttention, neighbourhoods
+from nlgnn.nn.base import Count, Model, Rate, checked, drop_features
 from nlgnn.nn.inputs import Edges, Features, Inputs, features
+from nlgnn.nn.kernels.attention import GraphAttention, neighbourhoods
+from nlgnn.nn.kernels.dropout import Dropout
+from nlgnn.nn.kernels.sparse import Operator, spmm
+from nlgnn.nn.kernels.streamed import StreamedFeatures
 from nlgnn.nn.layers import (
     FeatureLinear,
     GraphConvolution,
     Layer,
     concatenated,
+    inverse_power,
     normalised,
     normalised_adjacency,
+    scaled,
     split,
     times,
     with_diagonal,
 )
-from nlgnn.nn.model import Model, drop_features
-from nlgnn.nn.sparse import Operator
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "elu": F.elu}
-Project = Callable[[int], Tensor]  # from the number of a part to its columns of x W
+# A part of a layer: its input and some columns of its weight, or the product of both with None.
+Part = tuple[Tensor | Operator | StreamedFeatures, Tensor | None]
 
 
 class LocalModel(Model, ABC):
-    """A stack of layers; subclasses say which, and which operator these layers propagate with."""
+    """Base class of stacks of layers. Subclasses define the layers and the propagation operator."""
 
-    recompute: bool = False  # whether parts of hidden layers are computed again for their gradients, not kept
+    can_recompute = True
 
     def __init__(
         self,
         layers: list[nn.Module],
-        dropout: float,
-        input_dropout: float,
+        dropout: Rate,
+        input_dropout: Rate,
         activation: Literal["relu", "elu"] = "relu",
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
         self.dropout = Dropout(dropout)
         self.input_dropout = Dropout(input_dropout)
-        self.activation = ACTIVATIONS[check_choice("activation", activation, tuple(ACTIVATIONS))]
+        self.activation = ACTIVATIONS[activation]
 
     @abstractmethod
     def operator(self, edges: Edges, num_nodes: int) -> Operator | None:
-        """The prepared form of `edge_index`; prepared ones pass through."""
+        """Return the propagation operator of an `edge_index`, or the operator itself if it is already prepared."""
 
     @abstractmethod
     def operator_of(self, adjacency: sparse.csr_array) -> Operator | None:
-        """The same, of a symmetric matrix of weights, or of ones, without self loops."""
+        """Return the propagation operator of a symmetric matrix of edge weights, or of ones, without self loops."""
 
     def prepare(self, graph: Graph) -> Inputs:
-        """What forward takes, computed once a graph. Edges are taken in both directions."""
-        adjacency = graph.undirected_adjacency if self.ignores_weights else graph.undirected_weights
+        """Return the inputs of `forward`. Edges are used in both directions."""
+        adjacency = graph.undirected_weights if self.uses_edge_weights else graph.undirected_adjacency
         return Inputs(features(graph), self.operator_of(adjacency))
 
     def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
-        operator = self.operator(edge_index, x.shape[0])
-        return self.embed(drop_features(x, self.input_dropout), operator)
+        """Return the embeddings.
 
-    def embed(self, x: Features, operator: Operator | None) -> Float[Tensor, "n f"]:
-        """Part after part of a layer, each at once multiplied by its rows of the next weight: a sum of narrow products.
-
-        Heads of attention are parts always, columns of other layers where memory is short. Nothing is concatenated.
+        Hidden layers are computed in parts, and each part is immediately multiplied by its rows of the next weight, so
+        that hidden layers are never concatenated. Attention heads are always separate parts; the columns of other
+        layers are split only if memory is short.
         """
+        operator = self.operator(edge_index, x.shape[0])
+        x = drop_features(x, self.input_dropout)
         layers = [cast(Layer, layer) for layer in self.layers]
         widths = layers[0].widths(self.recompute)
-        weights = split(layers[0].weight, widths, dim=1)
-        project: Project = lambda part: times(x, weights[part])  # noqa: E731
-        for layer, following in pairwise(layers):
-            fold = partial(self._fold, layer, project, operator, split(following.weight, widths))
+        parts: list[Part] = [(x, weight) for weight in split(layers[0].weight, widths, dim=1)]
+        for number, (layer, following) in enumerate(pairwise(layers)):
+            fold = partial(self._fold, number, layer, parts, operator, split(following.weight, widths))
             if self.recompute:
                 fold = partial(checkpoint, fold, use_reentrant=False)
             projected: Tensor = reduce(torch.add, map(fold, range(len(widths))))
             widths = following.widths(self.recompute)
-            project = split(projected, widths, dim=1).__getitem__
-        return concatenated([layers[-1].propagate(part, project(part), operator) for part in range(len(widths))])
+            parts = [(h, None) for h in split(projected, widths, dim=1)]
+        last = [layers[-1].propagate(part, times(*parts[part]), operator) for part in range(len(widths))]
+        return concatenated(last)
 
     def _fold(
-        self, layer: Layer, project: Project, operator: Operator | None, rows: tuple[Tensor, ...], part: int
+        self,
+        number: int,
+        layer: Layer,
+        parts: list[Part],
+        operator: Operator | None,
+        rows: tuple[Tensor, ...],
+        part: int,
     ) -> Float[Tensor, "n f"]:
-        """What one part of a layer adds to the projected features of the next."""
-        hidden = self.dropout(self.activation(layer.propagate(part, project(part), operator)))
-        return times(hidden, rows[part])
+        """Return the contribution of one part of a layer to the projected features of the next layer."""
+        hidden = self.activation(layer.propagate(part, times(*parts[part]), operator))
+        return times(layer.drop(self.dropout, hidden, number, part), rows[part])
 
 
 class MLP(LocalModel):
-    """Looks at the features of each node alone.
+    """Multi-layer perceptron on the features of each node, without edges.
 
     Args:
-        in_channels: features a node.
-        hidden_channels: width of the hidden layers.
-        out_channels: width of the result.
-        num_layers: layers of the local embedding.
-        dropout: share of hidden units dropped in training.
-        input_dropout: share of input features dropped in training; as `dropout` where not given.
+        in_channels: Number of features per node.
+        hidden_channels: Width of the hidden layers.
+        out_channels: Width of the output.
+        num_layers: Number of layers of the local embedding.
+        dropout: Share of hidden units dropped in training.
+        input_dropout: Share of input features dropped in training. The default is
+            `dropout`.
     """
 
-    ignores_weights = False  # it looks at no edges to begin with
+    uses_edge_weights = True  # without edges, no weights are ignored
 
+    @checked
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
+        in_channels: Count,
+        hidden_channels: Count,
+        out_channels: Count,
         *,
-        num_layers: int = 2,
-        dropout: float = 0.0,
-        input_dropout: float | None = None,
+        num_layers: Count = 2,
+        dropout: Rate = 0.0,
+        input_dropout: Rate | None = None,
     ) -> None:
         widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
         super().__init__(
             [FeatureLinear(a, b) for a, b in widths],
-            check_rate("dropout", dropout),
-            check_rate("input_dropout", dropout if input_dropout is None else input_dropout),
+            dropout,
+            dropout if input_dropout is None else input_dropout,
         )
 
     def operator(self, edges: Edges, num_nodes: int) -> None:
@@ -154,34 +175,35 @@ class MLP(LocalModel):
 
 
 class GCN(LocalModel):
-    """Averages over neighbours with symmetric normalisation (Kipf and Welling, ICLR 2017).
+    """Graph convolutional network with symmetric normalisation (Kipf and Welling, ICLR 2017).
 
     Args:
-        in_channels: features a node.
-        hidden_channels: width of the hidden layers.
-        out_channels: width of the result.
-        num_layers: layers of the local embedding.
-        dropout: share of hidden units dropped in training.
-        input_dropout: share of input features dropped in training; 0 where not given.
+        in_channels: Number of features per node.
+        hidden_channels: Width of the hidden layers.
+        out_channels: Width of the output.
+        num_layers: Number of layers of the local embedding.
+        dropout: Share of hidden units dropped in training.
+        input_dropout: Share of input features dropped in training. The default is 0.
     """
 
-    ignores_weights = False
+    uses_edge_weights = True
 
+    @checked
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
+        in_channels: Count,
+        hidden_channels: Count,
+        out_channels: Count,
         *,
-        num_layers: int = 2,
-        dropout: float = 0.0,
-        input_dropout: float | None = None,
+        num_layers: Count = 2,
+        dropout: Rate = 0.0,
+        input_dropout: Rate | None = None,
     ) -> None:
         widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
         super().__init__(
             [GraphConvolution(a, b) for a, b in widths],
-            check_rate("dropout", dropout),
-            check_rate("input_dropout", input_dropout or 0.0),
+            dropout,
+            input_dropout or 0.0,
         )
 
     def operator(self, edges: Edges, num_nodes: int) -> Operator:
@@ -194,38 +216,39 @@ class GCN(LocalModel):
 
 
 class GAT(LocalModel):
-    """Attends to neighbours (Veličković et al., ICLR 2018). Hidden layers concatenate their heads, the last has one.
+    """Graph attention network (Veličković et al., ICLR 2018).
+
+    Hidden layers concatenate their heads; the last layer has one head.
 
     Args:
-        in_channels: features a node.
-        hidden_channels: width of the hidden layers, a head: with 8 heads they are 8 times as wide.
-        out_channels: width of the result.
-        num_layers: layers of the local embedding.
-        heads: attention heads of the hidden layers.
-        dropout: share of hidden units and of attention weights dropped in training.
-        input_dropout: share of input features dropped in training; 0 where not given.
-        activation: after the hidden layers: relu, as Liu et al. use it, or elu, as Veličković et al. do.
+        in_channels: Number of features per node.
+        hidden_channels: Width of the hidden layers per head. With 8 heads, the layers are 8 times as wide.
+        out_channels: Width of the output.
+        num_layers: Number of layers of the local embedding.
+        heads: Number of attention heads of the hidden layers.
+        dropout: Share of hidden units and attention weights dropped.
+        input_dropout: Share of input features dropped in training. The default is 0.
+        activation: Activation of the hidden layers. Liu et al. use relu, Veličković et al. elu.
     """
 
+    @checked
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
+        in_channels: Count,
+        hidden_channels: Count,
+        out_channels: Count,
         *,
-        num_layers: int = 2,
-        heads: int = 8,
-        dropout: float = 0.0,
-        input_dropout: float | None = None,
+        num_layers: Count = 2,
+        heads: Count = 8,
+        dropout: Rate = 0.0,
+        input_dropout: Rate | None = None,
         activation: Literal["relu", "elu"] = "relu",
     ) -> None:
-        check_width("heads", heads)
-        check_rate("dropout", dropout)
         layers: list[nn.Module] = []
         for layer, (a, b) in enumerate(layer_widths(in_channels, hidden_channels, out_channels, num_layers)):
             wide = a if layer == 0 else a * heads
             layers.append(GraphAttention(wide, b, heads if layer < num_layers - 1 else 1, dropout))
-        super().__init__(layers, dropout, check_rate("input_dropout", input_dropout or 0.0), activation)
+        super().__init__(layers, dropout, input_dropout or 0.0, activation)
 
     def operator(self, edges: Edges, num_nodes: int) -> Operator:
         return edges if isinstance(edges, Operator) else neighbourhoods(given(edges, num_nodes), num_nodes)
@@ -242,7 +265,7 @@ def given(edges: Tensor | None, num_nodes: int) -> Tensor:
             f"edge_index is of shape {list(edges.shape)} and type {edges.dtype}.",
             "Give node numbers as [2, num_edges]: sources, then targets.",
         )
-    # A sparse product reads where it is told to, also beyond the last row.
+    # A sparse product does not check its indices and would read beyond the last row.
     if edges.numel() and not (edges.min() >= 0 and edges.max() < num_nodes):
         raise DataError(
             f"edge_index names nodes {int(edges.min())} to {int(edges.max())}, but x has {num_nodes} rows.",
@@ -252,13 +275,86 @@ def given(edges: Tensor | None, num_nodes: int) -> Tensor:
 
 
 def layer_widths(in_channels: int, hidden_channels: int, out_channels: int, num_layers: int) -> list[tuple[int, int]]:
-    """Input and output width of every layer."""
-    for name, width in [
-        ("in_channels", in_channels),
-        ("hidden", hidden_channels),
-        ("out_channels", out_channels),
-        ("num_layers", num_layers),
-    ]:
-        check_width(name, width)
+    """Return the input and output width of every layer."""
     widths = [in_channels] + [hidden_channels] * (num_layers - 1) + [out_channels]
     return list(pairwise(widths))
+
+
+class GraphSAGE(Model):
+    """GraphSAGE with mean aggregation (Hamilton et al., NeurIPS 2017).
+
+    Args:
+        in_channels: Number of features per node.
+        hidden_channels: Width of the hidden layers.
+        out_channels: Width of the output.
+        num_layers: Number of layers of the local embedding.
+        dropout: Share of hidden units dropped in training.
+        input_dropout: Share of input features dropped in training. The default is 0.
+    """
+
+    uses_edge_weights = True
+
+    @checked
+    def __init__(
+        self,
+        in_channels: Count,
+        hidden_channels: Count,
+        out_channels: Count,
+        *,
+        num_layers: Count = 2,
+        dropout: Rate = 0.0,
+        input_dropout: Rate | None = None,
+    ) -> None:
+        super().__init__()
+        widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
+        self.layers = nn.ModuleList(MeanConvolution(a, b) for a, b in widths)
+        self.dropout = Dropout(dropout)
+        self.input_dropout = Dropout(input_dropout or 0.0)
+
+    def prepare(self, graph: Graph) -> Inputs:
+        """Return the inputs of `forward`. Edges are used in both directions."""
+        adjacency = graph.undirected_weights
+        return Inputs(features(graph), scaled(adjacency, inverse_power(adjacency.sum(axis=1), 1, self._dtype)))
+
+    def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
+        num_nodes = x.shape[0]
+        if not isinstance(edge_index, Operator):
+            edge_index = mean_operator(given(edge_index, num_nodes), num_nodes, self._dtype)
+        first, *others = self.layers
+        h: Tensor = first(drop_features(x, self.input_dropout), edge_index)
+        for place, layer in enumerate(others):
+            h = layer(self.dropout(F.relu(h), place), edge_index)
+        return h
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return next(self.parameters()).dtype
+
+
+class MeanConvolution(nn.Module):
+    """Convolution `x W_root + M (x W_mean) + b` for a given operator `M`.
+
+    Both weights are stored in one matrix, so that `x` is read once.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(in_channels, 2 * out_channels))
+        self.bias = nn.Parameter(torch.empty(out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = 1 / math.sqrt(self.weight.shape[0])  # as in torch.nn.Linear
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x: Features, mean: Operator) -> Float[Tensor, "n f"]:
+        own, of_neighbours = times(x, self.weight).chunk(2, dim=1)
+        return own + spmm(mean, of_neighbours) + self.bias
+
+
+def mean_operator(edges: Tensor, num_nodes: int, dtype: torch.dtype) -> Operator:
+    """Return the operator that averages over the incoming edges of each node."""
+    sources, targets = edges
+    degrees = torch.bincount(targets, minlength=num_nodes)
+    return Operator.from_coo(targets, sources, degrees.to(dtype).reciprocal()[targets], (num_nodes, num_nodes))

@@ -1,1 +1,1 @@
-"""Rows into figures."""
+"""Tables, figures and pages: everything that shows results."""

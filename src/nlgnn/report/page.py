@@ -1,8 +1,9 @@
-"""A page: one HTML file that needs no network, of tables, figures and a list of nodes to look into."""
+"""The one HTML writer: a file of tables, figures and nodes to look into that needs no network."""
 
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -10,19 +11,31 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from nlgnn.datasets.fetch import cache_folder
+import numpy as np
+from numpy.typing import NDArray
+
+from nlgnn.datasets.download import cache_folder
 from nlgnn.errors import NlgnnError
-from nlgnn.experiments.section import Section
-from nlgnn.report.columns import Columns, Words
-from nlgnn.training.run import write_whole
+from nlgnn.files import write_whole
+from nlgnn.report.table import Section
 
 ASSETS = Path(__file__).parent / "assets"
 
+Column = NDArray[Any] | Sequence[str]
+Columns = Mapping[str, Column]
+
 
 class Figure(NamedTuple):
-    """A chart and the tables that it is drawn from, whose names its data go by; the first is shown under it.
+    """A chart and its data.
 
-    `renderer`: canvas for many thousands of marks, svg for all else.
+    Args:
+        title: The heading.
+        chart: An Altair chart that reads named data.
+        tables: The data by name. The first table is shown below the chart and saved as CSV.
+        caption: How the figures were obtained.
+        text: Paragraphs above the chart.
+        renderer: `canvas` draws many thousands of marks, `svg` all else.
+        half: If true, two figures share a row where there is room.
     """
 
     title: str
@@ -31,11 +44,11 @@ class Figure(NamedTuple):
     caption: str
     text: str = ""
     renderer: Literal["svg", "canvas"] = "svg"
-    half: bool = False  # whether two stand side by side where there is room
+    half: bool = False
 
 
 class Headline(NamedTuple):
-    """The answer in a number, and sentences about it."""
+    """The main result in large type, with what it measures and sentences about it."""
 
     figure: str
     what: str
@@ -43,14 +56,14 @@ class Headline(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A line to be copied."""
+    """A command to copy."""
 
     title: str
     words: str
 
 
 class NodeList(NamedTuple):
-    """Nodes that a reader can look for and look into; page.js says how `data` is read."""
+    """Nodes that can be searched and looked into. `page.js` defines how `data` is read."""
 
     title: str
     strips: Figure
@@ -61,15 +74,35 @@ class NodeList(NamedTuple):
 Part = Section | Figure | Headline | Command | NodeList
 
 
+def write_page(path: Path, title: str, parts: Sequence[Part]) -> None:
+    """Write an HTML page.
+
+    Args:
+        path: The file. A file that exists is replaced once the new one is complete.
+        title: The heading of the page.
+        parts: What the page shows, from top to bottom. `sections()` of a comparison or a diagnosis returns such parts.
+
+    Raises:
+        NlgnnError: The file cannot be written.
+    """
+    text = page(title, parts)
+    try:
+        write_whole(path, lambda half_written: half_written.write_text(text, "utf-8", "replace"))
+    except OSError as error:
+        raise NlgnnError(
+            f"{path} cannot be written: {error.strerror or error}.", "Free some space, or name another file (--out)."
+        ) from error
+
+
 def page(title: str, parts: Sequence[Part]) -> str:
-    """The HTML of a page."""
+    """Return the HTML of a page. Vega is included only where there are figures, scripts only where they are used."""
     with_strips = [part.strips if isinstance(part, NodeList) else part for part in parts]
     figures = [part for part in with_strips if isinstance(part, Figure)]
     words = Words()
     payload = {
         "figures": [
             {
-                "spec": figure.chart.to_dict(validate=False),  # which takes longer than all else; tests do
+                "spec": figure.chart.to_dict(validate=False),  # validation takes longer than all else; tests do it
                 "tables": {name: words.encode(columns) for name, columns in figure.tables.items()},
                 "renderer": figure.renderer,
             }
@@ -82,42 +115,79 @@ def page(title: str, parts: Sequence[Part]) -> str:
         title=title,
         parts=[(type(part).__name__, part) for part in parts],
         style=(ASSETS / "style.css").read_text(encoding="utf-8"),
-        script=(ASSETS / "page.js").read_text(encoding="utf-8"),
-        vega=_vega(),
+        script="" if all(isinstance(part, Section) for part in parts) else (ASSETS / "page.js").read_text("utf-8"),
+        vega=_vega() if figures else "",
         payload=in_script(payload),
     )
     return text
 
 
-def write_page(path: Path, title: str, parts: Sequence[Part]) -> None:
-    text = page(title, parts)
-    try:
-        write_whole(path, lambda half_written: half_written.write_text(text, "utf-8", "replace"))
-    except OSError as error:
-        raise NlgnnError(
-            f"{path} cannot be written: {error.strerror or error}.", "Make room, or name another file (--out)."
-        ) from error
-
-
 def in_script(value: Any) -> str:
-    """JSON that no text in it can end the script element of."""
+    """Return JSON that cannot close the script element that holds it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
+    """Turn rows with equal keys into columns. A column is text if its first value is; None becomes not-a-number."""
+    first: Mapping[str, Any] = rows[0] if rows else {}
+    return {
+        name: [str(row[name]) for row in rows]
+        if isinstance(value, str)
+        else np.array([np.nan if row[name] is None else row[name] for row in rows])
+        for name, value in first.items()
+    }
+
+
+class Words:
+    """The lists of distinct words of a page. Text columns are stored as numbers into one of them.
+
+    Tables that name the same nodes share one list.
+    """
+
+    def __init__(self) -> None:
+        self.lists: list[NDArray[Any]] = []  # each sorted
+
+    def encode(self, columns: Columns) -> dict[str, dict[str, Any]]:
+        """Return columns for JSON: the type that `page.js` knows, the bytes and, for text, the number of the list."""
+        return {name: self._encode(column) for name, column in columns.items()}
+
+    def _encode(self, column: Column) -> dict[str, Any]:
+        if isinstance(column, np.ndarray):
+            return encode_array(column)
+        texts = np.array(column, dtype=object)
+        for number, words in enumerate(self.lists):
+            codes = np.searchsorted(words, texts)
+            if len(words) and (words[np.minimum(codes, len(words) - 1)] == texts).all():
+                return {"words": number, **encode_array(codes)}
+        words, codes = np.unique(texts, return_inverse=True)
+        self.lists.append(words)
+        return {"words": len(self.lists) - 1, **encode_array(codes)}
+
+
+def encode_array(values: NDArray[Any]) -> dict[str, str]:
+    """Return an array in base64, a fifth of the size of its digits: the narrowest integers that hold it, or float32."""
+    kind = "f4"
+    if values.dtype.kind in "biu":
+        least, most = (int(values.min()), int(values.max())) if values.size else (0, 0)
+        holding = [kind for kind in ("u1", "u2", "i4") if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max]
+        kind = holding[0] if holding else "f8"
+    return {"type": kind, "bytes": b64encode(values.astype(f"<{kind}").tobytes()).decode()}
 
 
 @cache
 def _vega() -> str:
-    """Vega, Vega-Lite and vega-embed (BSD licence), which put themselves on `window`.
+    """Return Vega, Vega-Lite and vega-embed (BSD licence) as one script.
 
-    vl-convert takes seconds to put them together, so that they are kept where downloads are.
+    vl-convert needs seconds to bundle them, so the bundle is kept in the cache folder.
     """
-    import vl_convert
-
     kept = cache_folder() / f"vega-{version('vl-convert-python')}.js"
     with suppress(OSError):
         return kept.read_text(encoding="utf-8")
+    import vl_convert
+
     bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]
     if "</script" in bundle:
-        raise NlgnnError("this version of vl-convert cannot be put into a page.", "Install the version pinned.")
+        raise NlgnnError("This version of vl-convert cannot be put into a page.", "Install the pinned version.")
     with suppress(OSError):
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_whole(kept, lambda half_written: half_written.write_text(bundle, encoding="utf-8"))

@@ -1,105 +1,99 @@
-"""The page of a training: the answer first, then the order and its nodes, where it is right, and what was run."""
+"""Pages of run folders: the page of one training, and the page that compares several."""
 
 from __future__ import annotations
 
+import glob
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nlgnn.analysis import kernel_sizes, order_before_and_after
+from nlgnn.analysis.columns import table_sections, warnings_of
 from nlgnn.analysis.projection import project
 from nlgnn.analysis.quality import held_back, majority_accuracy
-from nlgnn.errors import OptionError
-from nlgnn.experiments.compare import Variant, selection_words
-from nlgnn.experiments.own_columns import table_sections, warnings_of
-from nlgnn.experiments.portrait import portray
-from nlgnn.experiments.section import Section
+from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.graph.homophily import reconnected_homophily
 from nlgnn.graph.splits import Split, make_splits
-from nlgnn.nn.inputs import ignores_weights
-from nlgnn.nn.nonlocal_ import NonLocal
-from nlgnn.report.agreement import WINDOW_CAPTION, agreement_figure
-from nlgnn.report.answer import MAJORITY, Answer, figures_of
-from nlgnn.report.curves import curve_figures
-from nlgnn.report.node_list import node_list
-from nlgnn.report.page import Command, Figure, Part, write_page
-from nlgnn.report.quality_figures import MOST_CLASSES, compatibility_figure, projection_figure, quality_figures
-from nlgnn.report.votes import vote_parts
-from nlgnn.training.calibration import calibrated
-from nlgnn.training.execution import model_like
+from nlgnn.models.registry import get_system
+from nlgnn.nn.base import ignores_weights
+from nlgnn.report.figures.intervals import MAJORITY, Answer, figures_of
+from nlgnn.report.figures.order import order_parts
+from nlgnn.report.figures.quality import compatibility_figures, curve_figures, projection_figure, quality_figures
+from nlgnn.report.page import Command, Part, write_page
+from nlgnn.report.table import Rows, Section
+from nlgnn.selection.controls import Variant, selection_words
+from nlgnn.selection.profile import portray
+from nlgnn.training.device import limited_threads, model_like
 from nlgnn.training.fit import predict
-from nlgnn.training.prediction import temperatures
-from nlgnn.training.run import Run
-from nlgnn.training.systems import get_system
-from nlgnn.training.train import Trained
-from nlgnn.training.tuned import training_command
+from nlgnn.training.predict import calibrated, temperatures
+from nlgnn.training.train import Trained, read_trained
+from nlgnn.tuning.result import training_command
 
 
 def write_run_page(
     path: Path, trained: Trained, graph: Graph, others: Mapping[str, Trained], run_number: int | None = None
 ) -> None:
-    """Beside `others`, by label, which were trained on the same splits. One run is looked into: the first, or that."""
+    """Write the page of a training.
+
+    Args:
+        path: The HTML file.
+        trained: The training.
+        graph: Its graph.
+        others: Models trained on the same splits, by label, that it is compared with.
+        run_number: The run that is looked into. By default it is the first that did not fail.
+    """
     write_page(path, f"{label_of(trained)} on {graph.name}", run_parts(trained, graph, others, run_number))
 
 
 def run_parts(
     trained: Trained, graph: Graph, others: Mapping[str, Trained], run_number: int | None = None
 ) -> list[Part]:
+    """Return the parts of the page of a training, as for `write_run_page`."""
     splits = make_splits(graph, trained.plan.protocol, trained.plan.runs)
     good = trained.finished
-    run = chosen_run(good, run_number)
-    probabilities = predict(trained.factory, graph, good, trained.recipe).numpy()  # [runs, n, c]
-    own = probabilities[good.index(run)]
-    heats = temperatures(probabilities, good, graph, splits)
-    sure = np.stack([calibrated(one, heat) for one, heat in zip(probabilities, heats, strict=True)])
+    run = trained.finished_run(run_number)
     answer = make_answer(trained, graph, splits, others)
     portrait = portray(graph, splits)
     headline = answer.headline(verdict_words(trained))
-    parts: list[Part | None] = [
-        headline._replace(sentences=[*headline.sentences, *warnings_of(trained.plan)]),
-        answer.figure(),
-        answer.section(),
-        *missing_controls(trained, others),
-        *order_parts(trained, graph, good, run, splits[run.index], own),
-        *curve_figures(good, answer.selection, answer.metric),
-        *quality_figures(
-            held_back(sure, graph, [splits[one.index] for one in good]), graph, trained.recipe.class_weight
-        ),
-        embedding_figure(trained, graph, run, own),
-        *(
-            []
-            if graph.num_classes > MOST_CLASSES
-            else [compatibility_figure(graph.class_names, portrait.compatibility)]
-        ),
-        *portrait.sections(matrix=False),
-        *table_sections(trained, graph, splits),
-        *what_was_run(trained, graph),
-    ]
-    return [part for part in parts if part is not None]
+    with limited_threads(trained.recipe.threads, graph):  # on small graphs several threads cost far more than one
+        probabilities = predict(trained.factory, graph, good, trained.recipe).numpy()  # [runs, n, c]
+        own = probabilities[good.index(run)]
+        heats = temperatures(probabilities, good, graph, splits)
+        sure = np.stack([calibrated(one, heat) for one, heat in zip(probabilities, heats, strict=True)])
+        model = trained.factory()
+        model.load_state_dict(run.state)
+        projection = project(model, graph.scale_features(trained.recipe.features))
+        return [
+            headline._replace(sentences=[*headline.sentences, *warnings_of(trained.plan)]),
+            answer.figure(),
+            answer.section(),
+            *missing_controls(trained, others),
+            *order_parts(trained, graph, good, run, splits[run.index], own),
+            *curve_figures(good, answer.selection, answer.metric),
+            *quality_figures(
+                held_back(sure, graph, [splits[one.index] for one in good]), graph, trained.recipe.class_weight
+            ),
+            projection_figure(projection, graph, own.argmax(1), run.index),
+            *compatibility_figures(graph.class_names, portrait.compatibility),
+            *portrait.sections(matrix=False),
+            *table_sections(trained, graph, splits),
+            *settings_parts(trained, graph),
+        ]
 
 
 def label_of(trained: Trained) -> str:
+    """Return the name of a model with its variant."""
     return Variant(trained.plan.model, trained.plan.options).label
-
-
-def chosen_run(good: Sequence[Run], number: int | None) -> Run:
-    found = [run for run in good if number is None or run.index == number]
-    if not found:
-        known = ", ".join(str(run.index) for run in good)
-        raise OptionError(f"there is no finished run {number}.", f"Choose one of these: {known}.")
-    return found[0]
 
 
 def make_answer(
     trained: Trained, graph: Graph, splits: Sequence[Split], others: Mapping[str, Trained], label: str | None = None
 ) -> Answer:
-    """The model goes by the name of its kind, or by a label."""
+    """Collect the figures of a model, of the majority class and of others. `label` replaces the model's name."""
     recipe, indices = trained.recipe, [run.index for run in trained.runs]
     part = "test" if any(run.test for run in trained.runs) else "validation"
     figures: dict[str, Sequence[float | None]] = {
@@ -114,56 +108,30 @@ def make_answer(
 
 
 def verdict_words(trained: Trained) -> str:
-    gate = trained.folder.config.get("gate", "")  # of a choice that was automatic
+    """Return the verdict of the diagnosis that chose the model, or the command that makes one."""
+    reason = trained.reason  # of an automatic choice
     if trained.plan.verdict:
-        return f"Diagnosis: {trained.plan.verdict} {gate}".rstrip()
+        return f"Diagnosis: {trained.plan.verdict} {reason}".rstrip()
     graph = [trained.plan.graph] if trained.plan.tables is None else trained.plan.tables.flags
     command = f"nlgnn diagnose {shlex.join(graph)}"
-    return f"Trained without a diagnosis. {command} says whether neighbours help on this graph. {gate}".rstrip()
+    return f"Trained without a diagnosis. {command} tests if neighbours help on this graph. {reason}".rstrip()
 
 
 def missing_controls(trained: Trained, others: Mapping[str, Trained]) -> list[Part]:
-    """The command that trains what should stand beside a non-local model."""
+    """Return the command that trains the controls of a non-local model that has none."""
     if others or get_system(trained.plan.model).local is None:
         return []
     command = f"nlgnn train --resume {shlex.quote(str(trained.folder.path))} --controls"
-    return [Command("It stands alone so far; this trains its local part and its controls beside it", command)]
+    return [Command("Train its local part and its controls to compare with", command)]
 
 
-def order_parts(
-    trained: Trained, graph: Graph, good: Sequence[Run], run: Run, split: Split, probabilities: NDArray[Any]
-) -> list[Part]:
-    """Nothing of a model that sorts no nodes."""
-    model = model_like(trained.factory)
-    if isinstance(model, NonLocal) and model.vote is not None:
-        return vote_parts(trained, graph, good)
-    try:
-        kernels = kernel_sizes(model)
-    except OptionError:
-        return []
-    scaled = graph.scale_features(trained.recipe.features)
-    orders = [order_before_and_after(trained.factory, scaled, one) for one in good]
-    agreement = [[reconnected_homophily(order.nodes, graph.y, kernels) for order in pair] for pair in orders]
-    return [
-        node_list(trained, graph, run, split, probabilities),
-        agreement_figure("Do neighbours in the order agree?", "the order", WINDOW_CAPTION, graph, np.array(agreement)),
-    ]
-
-
-def embedding_figure(trained: Trained, graph: Graph, run: Run, probabilities: NDArray[Any]) -> Figure:
-    model = trained.factory()
-    model.load_state_dict(run.state)
-    projection = project(model, graph.scale_features(trained.recipe.features))
-    return projection_figure(projection, graph, probabilities.argmax(1), run.index)
-
-
-def what_was_run(trained: Trained, graph: Graph) -> list[Part]:
+def settings_parts(trained: Trained, graph: Graph) -> list[Part]:
+    """Return all settings of a training, and the command that repeats it."""
     config, plan, good = trained.folder.config, trained.plan, trained.finished
-    machine = config.get("machine", {})
     settings = {
         "graph": f"{plan.graph}, fingerprint {config['fingerprint']}",
         "model": plan.model,
-        **({"weights of edges": "not looked at"} if ignores_weights(model_like(trained.factory), graph) else {}),
+        **({"edge weights": "not used"} if ignores_weights(model_like(trained.factory), graph) else {}),
         "preset": config["preset"],
         "protocol": f"{plan.protocol}, {len(trained.runs)} runs",
         "seeds": ", ".join(str(run.seed) for run in trained.runs),
@@ -172,24 +140,124 @@ def what_was_run(trained: Trained, graph: Graph) -> list[Part]:
         "epochs trained": f"{fmean(run.epochs for run in good):.0f} on average",
         "seconds": f"{sum(run.seconds for run in good):.1f} in all",
         "versions": ", ".join(f"{name} {version}" for name, version in config["versions"].items()),
-        "machine": f"{machine['processor']}, {machine['cores']} cores" if machine else "not recorded",
-        "date": config.get("date", "not recorded"),
+        "machine": f"{config['machine']['processor']}, {config['machine']['cores']} cores",
+        "date": config["date"],
         "folder": str(trained.folder.path),
     }
     failed = [run.failure for run in trained.runs if run.failure]
     words = " ".join(f"Left out of the figures: {failure}." for failure in failed)
+    rows = [{"setting": name, "value": value} for name, value in settings.items()]
     return [
-        Section(
-            "What was run",
-            [{"setting": name, "value": value} for name, value in settings.items()],
-            "",
-            words,
-            text_columns=2,
-        ),
-        Command("Run it again", repeat_command(trained)),
+        Section("Settings", rows, "", words, text_columns=2),
+        Command("Repeat the training", repeat_command(trained)),
     ]
 
 
 def repeat_command(trained: Trained) -> str:
+    """Return the command that repeats a training."""
     plan, preset = trained.plan, trained.folder.config["preset"]
     return training_command(plan.graph, plan.model, plan.protocol, preset, plan.options, plan.runs, plan.tables)
+
+
+def read_companions(path: Path, trained: Trained) -> dict[str, Trained]:
+    """Read the models that were trained on the same splits.
+
+    They are in folders whose names begin with that of `path`, or in `models/` of the folder of an automatic choice.
+    """
+    companions: dict[str, Trained] = {}
+    path = path.resolve()
+    chosen = trained.folder.path.resolve() != path
+    found_folders = (path / "models").iterdir() if chosen else path.parent.glob(f"{glob.escape(path.name)}-*")
+    for other in sorted(found_folders):
+        try:
+            found, _ = read_trained(other)
+        except NlgnnError:  # not a run folder, or not finished
+            continue
+        if label_of(found) != label_of(trained) and why_not_comparable(trained, found) is None:
+            companions.setdefault(label_of(found), found)
+    return companions
+
+
+def why_not_comparable(one: Trained, other: Trained) -> str | None:
+    """Say why the figures of two trainings cannot be paired over splits, or return None if they can."""
+    facts = {
+        "on another graph": [side.folder.config["fingerprint"] for side in (one, other)],
+        "under another protocol": [side.plan.protocol for side in (one, other)],
+        "for another metric": [side.recipe.metric for side in (one, other)],
+        "from another seed": [side.recipe.seed for side in (one, other)],
+        "with another split column": [side.plan.tables and side.plan.tables.split for side in (one, other)],
+    }
+    return next((fact for fact, (mine, theirs) in facts.items() if mine != theirs), None)
+
+
+def write_comparison(path: Path, folders: Sequence[Path]) -> None:
+    """Write the page that compares several run folders.
+
+    Raises:
+        OptionError: A folder is given twice, or their figures cannot be paired.
+    """
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise OptionError("A run folder is named twice.", "Name each once.")
+    found = [read_trained(folder) for folder in folders]
+    first, graph = found[0]
+    for folder, (other, _) in zip(folders, found, strict=True):
+        why = why_not_comparable(first, other)
+        if why is not None:
+            raise OptionError(
+                f"{folder} was trained {why} than {folders[0]}.",
+                "Compare runs of one graph, protocol, metric and seed.",
+            )
+    trained = with_names([one for one, _ in found])
+    write_page(path, f"{len(trained)} models on {graph.name}", comparison_parts(trained, graph))
+
+
+def with_names(trained: Sequence[Trained]) -> dict[str, Trained]:
+    """Name trainings by label, and also by folder where several have one label."""
+    labels = Counter(map(label_of, trained))
+    names = [label_of(one) if labels[label_of(one)] == 1 else f"{label_of(one)} ({one.folder.path})" for one in trained]
+    return dict(zip(names, trained, strict=True))
+
+
+def comparison_parts(trained: Mapping[str, Trained], graph: Graph) -> list[Part]:
+    """Return the parts of the page that compares trainings."""
+    label, *others = trained
+    main = trained[label]
+    splits = make_splits(graph, main.plan.protocol, main.plan.runs)
+    answer = make_answer(main, graph, splits, {name: trained[name] for name in others}, label)
+    return [
+        answer.headline(""),
+        answer.figure(),
+        answer.section(),
+        Section("Different settings", differing_settings(trained), "Settings that are equal for all are left out."),
+        Section("Cost", cost_rows(trained), "Seconds are those of training, over all runs."),
+        *(Command(f"Repeat {name}", repeat_command(one)) for name, one in trained.items()),
+    ]
+
+
+def differing_settings(trained: Mapping[str, Trained]) -> Rows:
+    """Return the settings that are not equal for all."""
+    settings: dict[str, dict[str, Any]] = {}
+    for label, one in trained.items():
+        config = one.folder.config
+        own = {"model": config["model"], "preset": config["preset"]}
+        settings[label] = own | config["model_arguments"] | config["recipe"]
+    rows = []
+    for name in dict.fromkeys(name for of_one in settings.values() for name in of_one):
+        values = [str(of_one.get(name, "–")) for of_one in settings.values()]
+        if len(set(values)) > 1:
+            rows.append({"setting": name, **dict(zip(settings, values, strict=True))})
+    return rows
+
+
+def cost_rows(trained: Mapping[str, Trained]) -> Rows:
+    """Return the epochs and the time of each training."""
+    return [
+        {
+            "model": label,
+            "runs": str(len(good)),
+            "epochs, mean": f"{fmean(run.epochs for run in good):.0f}",
+            "ms per epoch": f"{fmean(run.ms_per_epoch for run in good):.2f}",
+            "seconds": f"{sum(run.seconds for run in good):.1f}",
+        }
+        for label, good in ((label, one.finished) for label, one in trained.items())
+    ]

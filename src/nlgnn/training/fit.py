@@ -1,12 +1,15 @@
-"""fit: trains one model a split, many at once, keeping what is finished and answering Ctrl-C."""
+"""fit: train a model on every split, many at once; finished runs are kept, and Ctrl-C is answered."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
+import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -19,25 +22,18 @@ from torch import Tensor, nn
 from nlgnn.errors import NlgnnError, NlgnnWarning, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
-from nlgnn.nn.inputs import ignores_weights, prepare
-from nlgnn.training.checks import check, check_apart, check_graph, check_output, example_of
-from nlgnn.training.execution import (
-    Interrupt,
-    allocation,
-    choose_device,
-    device_at_hand,
-    limited_threads,
-    model_like,
-)
-from nlgnn.training.jobs import Job, by_shape, models_at_once, shape_of_setting, training_nodes
-from nlgnn.training.loop import finish, train_replicas
-from nlgnn.training.memory import MemoryPlan, check_trial, memory_plan, set_recompute
+from nlgnn.models.build import configure, default_protocol
+from nlgnn.models.registry import resolve_class
+from nlgnn.nn.base import Model, as_model, ignores_weights
+from nlgnn.nn.base import prepare as prepare_inputs
+from nlgnn.training.device import Interrupt, allocation, choose_device, device_at_hand, limited_threads, model_like
+from nlgnn.training.loop import evaluate, finish, train_replicas
+from nlgnn.training.memory import MemoryPlan, check_trial, memory_plan, models_at_once, set_recompute
+from nlgnn.training.preflight import check, check_apart, check_graph, check_output, example_of
 from nlgnn.training.progress import TrainingProgress
 from nlgnn.training.recipe import EXECUTION, Recipe, check_pretraining
-from nlgnn.training.replica import Replica
-from nlgnn.training.replicas import Alone, Stack, evaluate
-from nlgnn.training.run import Run, RunFolder, check_weights, load_weights
-from nlgnn.training.systems import configure, default_protocol
+from nlgnn.training.replica import Job, Replica, by_shape, shape_of_setting, training_nodes
+from nlgnn.training.run_folder import Run, RunFolder, check_weights, load_weights
 
 CHECKPOINT_SECONDS = 30.0
 
@@ -63,16 +59,26 @@ def fit(
     """Train a model on every split.
 
     Args:
-        factory: makes a fresh model, or the name of a system, which then comes with its settings for this graph.
-        graph: all nodes, in training too: labels of validation and test nodes are never looked at there.
-        splits: a split or several, or the name of a protocol; by default the protocol that goes with the graph.
-        recipe: how to train. Of a named system, what it does not say stays as the system has it.
-        folder: where runs are kept as they finish, and where an interrupted one goes on from.
-        progress: whether a bar is drawn, on terminals, once training takes longer than two seconds.
-        watch: called after every epoch with the replicas that are in training.
+        factory: Makes a new model; or the name of a model, which is trained with its settings for this graph.
+        graph: The graph. All of its nodes take part in training, but labels of validation and test nodes do not.
+        splits: One or several splits, or the name of a protocol; by default the protocol that belongs to the graph.
+        recipe: The options of training. For a named model, options that are not set keep the model's own values.
+        folder: The folder that keeps finished runs, and from which an interrupted training continues.
+        progress: If True, a progress bar is drawn on terminals after two seconds.
+        watch: Called after every epoch with the replicas in training.
 
     Returns:
-        A run a split. A run whose loss became infinite or undefined is marked as failed; the others go on.
+        One run per split. A run whose loss became infinite or undefined is marked as failed; the others continue.
+
+    Raises:
+        OptionError: If the model, the recipe and the graph do not fit together.
+        EveryRunFailedError: If no run has figures.
+
+    Example:
+        >>> import nlgnn
+        >>> runs = nlgnn.fit("mlp", nlgnn.planted_order_graph(60), "random-60", nlgnn.Recipe(epochs=2), progress=False)
+        >>> len(runs)
+        10
     """
     runs = _fit([setting_of(factory, graph, recipe)], graph, splits, folder, progress, watch)[0]
     if all(run.failure for run in runs):
@@ -82,13 +88,15 @@ def fit(
 
 
 def setting_of(model: str | Callable[[], nn.Module], graph: Graph, recipe: Recipe | None) -> Setting:
-    """What makes a model, and how to train it. Of a named system, what the recipe does not say stays as it has it."""
+    """Return the factory and the recipe; options that a recipe does not set keep the values of a named model."""
     check_graph(graph)
     if recipe is not None and not isinstance(recipe, Recipe):
         raise OptionError(f"recipe is a {type(recipe).__name__}.", "Give a Recipe: Recipe(epochs=100, lr=0.01).")
     if isinstance(model, nn.Module):
         raise OptionError("training needs what makes a model, not a model.", "Give a function: lambda: MyModel(...).")
     if isinstance(model, str):
+        if ":" in model:
+            resolve_class(model)
         given = {} if recipe is None else {name: getattr(recipe, name) for name in recipe.model_fields_set}
         return configure(model, graph, **given)
     return model, recipe or Recipe()
@@ -105,16 +113,16 @@ def fit_settings(
     """Train several settings on every split; those of one shape at once.
 
     Args:
-        settings: what makes a model, and how to train it: what `configure` returns. They are of one shape where they
-            differ in dropout and recipe only.
-        graph: as for `fit`.
-        splits: as for `fit`.
-        progress: as for `fit`.
-        watch: called after every epoch with the replicas that are in training; those that it sets `dropped` of end
-            there, with the figures of their best epoch so far. `replica.setting` is a place in `settings`.
+        settings: Pairs of a factory and a recipe, as `configure` returns them. Settings that differ only in dropout and
+            recipe have the same shape.
+        graph: The graph, as for `fit`.
+        splits: The splits, as for `fit`.
+        progress: If True, a progress bar is drawn on terminals after two seconds.
+        watch: Called after every epoch with the replicas in training. If it sets `dropped` of a replica, the replica
+            ends with the figures of its best epoch so far. `replica.setting` is a position in `settings`.
 
     Returns:
-        For each setting what `fit` would return; also where all of its runs failed.
+        The runs of each setting, as `fit` returns them, even if all of them failed.
     """
     if not settings:
         raise OptionError("there are no settings to train.", "Give at least one pair of a factory and a Recipe.")
@@ -136,13 +144,15 @@ def _fit(
     examples = []
     for factory, recipe in settings:
         check(graph, splits, recipe)
-        examples.append(example_of(factory, runs=len(splits)))
-        check_pretraining(examples[-1], recipe)
+        examples.append(example_of(factory))
+        check_pretraining(type(examples[-1].unwrapped).__name__, examples[-1].pretrains, recipe)
         check_trial(factory, examples[-1], recipe)
         if folder:
-            folder.claim(identity(graph, splits, recipe, factory, examples[-1]))
-    check_apart(examples)
-    for name in sorted({type(model).__name__ for model in examples if ignores_weights(model, graph)}):
+            own = identity(graph, splits, recipe, factory, examples[-1])
+            folder.claim(own, comparable=description_of(factory) is not None)
+    again = [example_of(factory) for factory, _ in settings] if len(splits) > 1 else []
+    check_apart([*examples, *again])
+    for name in sorted({type(model.unwrapped).__name__ for model in examples if ignores_weights(model, graph)}):
         what = f"{name} does not look at the weights of edges: all edges of graph {graph.name!r} count alike."
         warnings.warn(what, NlgnnWarning, stacklevel=3)
     runs = [
@@ -164,7 +174,9 @@ def _fit(
         for job in {shape_of_setting(job.factory, job.recipe): job for job in jobs}.values():
             check_output(job, graph)
         for shape in by_shape(jobs):
-            _Training(graph, folder, bar, interrupt, watch).train(shape)
+            training = _Training(graph, folder, bar, interrupt, watch)
+            with training.prepared(shape) as (waiting, at_once):
+                train_replicas(waiting, at_once, training.inputs, training.y, training.after_epoch, training.after_run)
         if folder:
             folder.remove_checkpoints()
         if interrupt.requested:  # in the last epoch of all: the caller may have more to do
@@ -173,9 +185,9 @@ def _fit(
 
 
 class _Training:
-    """The jobs of one shape: from the graph to filled-in runs, with what happens after each epoch and each run."""
+    """The training of jobs of one shape: its inputs, and what happens before, after each epoch and after each run."""
 
-    inputs: tuple[Any, ...]
+    inputs: tuple[Any, ...] = ()
     y: Tensor
     recompute: bool
 
@@ -191,30 +203,35 @@ class _Training:
         self.interrupted = folder.checkpoints() if folder else {}
         self.saved_at = time.monotonic()
 
-    def train(self, jobs: Sequence[Job]) -> None:
+    @contextmanager
+    def prepared(self, jobs: Sequence[Job]) -> Iterator[tuple[list[Callable[[], Replica]], int]]:
+        """Give what makes the replicas of unfinished jobs, and how many of them to train at once."""
         recipe, model = jobs[0].recipe, jobs[0].example
         device = choose_device(recipe.device)
         with limited_threads(recipe.threads, self.graph):
             self.y = torch.tensor(self.graph.y, device=device)  # a copy: columns of tables are read-only
-            waiting = [partial(self._start, job) for job in jobs if not self._was_finished(job, model)]
+            waiting: list[Callable[[], Replica]] = [
+                partial(self._start, job) for job in jobs if not self._was_finished(job, model)
+            ]
             if not waiting:
+                yield [], 1
                 return
-            self.inputs = prepare(model, self.graph.scale_features(recipe.features), device)
+            self.inputs = prepare(model, self.graph, recipe, device)
             plan = memory_plan(jobs[0], self.graph) if device.type == "cpu" else MemoryPlan()
             self.recompute = plan.recompute
             # Of all jobs, also of finished ones: whether a model is alone decides about the last digit of its figures.
             most = len(jobs) if plan.at_once is None else min(len(jobs), plan.at_once)
             at_once = models_at_once(model, self.inputs, most, recipe.replicas)
             with allocation(frugal=self.recompute or recipe.memory is not None):
-                train_replicas(waiting, at_once, self.inputs, self.y, self._after_epoch, self._after_run)
+                yield waiting, at_once
 
-    def _was_finished(self, job: Job, model: nn.Module) -> bool:
-        """Whether the folder has it already; if so, take it from there."""
+    def _was_finished(self, job: Job, model: Model) -> bool:
+        """Read a finished run from the folder; return False if there is none."""
         run = self.folder.finished_run(job.run.index) if self.folder else None
         if run is None:
             return False
         if run.failure is None:
-            check_weights(model, run.state, self.folder.path)  # type: ignore[union-attr]
+            check_weights(model.unwrapped, run.state, self.folder.path)  # type: ignore[union-attr]
         vars(job.run).update(vars(run))
         self.bar.finish_run()
         return True
@@ -232,7 +249,7 @@ class _Training:
                 replica.end_pretraining(self.inputs, self.y)
         return replica
 
-    def _after_epoch(self, replicas: Sequence[Replica], together: Alone | Stack) -> None:
+    def after_epoch(self, replicas: Sequence[Replica]) -> None:
         running = [replica for replica in replicas if replica.run.epochs == 0 and replica.run.failure is None]
         if running:
             losses = [replica.curves["val_loss"][-1] for replica in running]
@@ -240,7 +257,6 @@ class _Training:
             self.bar.update([replica.epoch for replica in running], fmean(losses), fmean(best))
         due = time.monotonic() - self.saved_at > CHECKPOINT_SECONDS
         if self.folder and (due or self.interrupt.requested):
-            together.save_random_states()
             still_waiting = self.interrupted.values()
             self.folder.save_checkpoints([*(replica.checkpoint() for replica in running), *still_waiting])
             self.saved_at = time.monotonic()
@@ -249,47 +265,94 @@ class _Training:
         if self.watch:
             self.watch(replicas)
 
-    def _after_run(self, replica: Replica) -> None:
+    def after_run(self, replica: Replica) -> None:
         finish(replica, self.inputs, self.y)
         if self.folder:
             self.folder.save_run(replica.run)
         self.bar.finish_run()
 
 
+def prepare(
+    model: nn.Module, graph: Graph, recipe: Recipe | None = None, device: torch.device | None = None
+) -> tuple[Any, ...]:
+    """Return what `fit` feeds a model: features scaled as the recipe says, and edges in the form of the model.
+
+    Most models take edges in both directions, and operators that are computed once. With it, a training loop of your
+    own computes what `fit` computes.
+
+    Args:
+        model: The model, or any module.
+        graph: The graph, with unscaled features.
+        recipe: How features are scaled; by default as in `Recipe()`.
+        device: The device of the result; by default that of the model's first parameter.
+
+    Returns:
+        A tuple, for `model(*inputs)`.
+
+    Example:
+        >>> import nlgnn
+        >>> graph = nlgnn.planted_order_graph(60)
+        >>> model = nlgnn.GCN(graph.num_features, 16, graph.num_classes)
+        >>> model(*nlgnn.prepare(model, graph)).shape == (graph.num_nodes, graph.num_classes)
+        True
+    """
+    first = next(model.parameters(), None)
+    device = device if device is not None or first is None else first.device
+    return prepare_inputs(model, graph.scale_features((recipe or Recipe()).features), device)
+
+
 def identity(
     graph: Graph, splits: Sequence[Split], recipe: Recipe, factory: Callable[[], nn.Module], model: nn.Module
 ) -> str:
-    """A hash of all that decides the figures: runs with another one are not of the same training.
+    """Return a hash of all that decides the figures: runs with another one are not of the same training.
 
-    Of the arguments of a model it knows those that `configure` gives; of other factories the shapes that come out.
+    A factory that cannot be compared, such as a lambda, gets another hash on every call.
     """
+    model = as_model(model).unwrapped
     shapes = [(name, tuple(value.shape)) for name, value in model.state_dict().items()]
     settings = recipe.model_dump(exclude=EXECUTION)
-    if recipe.class_weight == "none":  # older folders know nothing of it
-        settings.pop("class_weight")
-    keywords = factory.keywords if isinstance(factory, partial) else {}
-    # Of what JSON cannot hold the name: its own text would have an address in it.
-    arguments = json.dumps(
-        keywords, sort_keys=True, default=lambda value: getattr(value, "__qualname__", repr(type(value)))
-    )
-    digest = hashlib.sha256(repr((graph.fingerprint, settings, type(model).__name__, arguments, shapes)).encode())
+    made_by = description_of(factory) or os.urandom(16).hex()
+    digest = hashlib.sha256(repr((graph.fingerprint, settings, type(model).__name__, made_by, shapes)).encode())
     digest.update(bits_of(splits))
     return digest.hexdigest()[:16]
 
 
+def description_of(factory: Callable[[], nn.Module]) -> str | None:
+    """Return what a factory is made of, as text; None where two of them cannot be compared.
+
+    Classes and functions of a module can be compared, and partials of them whose arguments are numbers, texts, classes
+    or such functions; a lambda, a function inside a function and an object with state cannot.
+    """
+    made, arguments = (
+        (factory.func, (factory.args, factory.keywords)) if isinstance(factory, partial) else (factory, ())
+    )
+    try:
+        return json.dumps([_named(made), arguments], sort_keys=True, default=_named)
+    except TypeError:
+        return None
+
+
+def _named(value: Any) -> str:
+    name = getattr(value, "__qualname__", "")
+    inside = "<lambda>" in name or ("<locals>" in name and not isinstance(value, type))
+    if not name or inside or not (isinstance(value, type) or inspect.isroutine(value)):
+        raise TypeError(f"{value!r} cannot be compared")
+    return f"{value.__module__}.{name}"
+
+
 def bits_of(splits: Sequence[Split]) -> bytes:
-    """Which node is in which part."""
+    """Return the masks of splits as bytes, for hashes."""
     return b"".join(np.packbits([split.train, split.val, split.test]).tobytes() for split in splits)
 
 
 def predict(
     factory: Callable[[], nn.Module], graph: Graph, runs: Sequence[Run], recipe: Recipe
 ) -> Float[Tensor, "runs n c"]:
-    """Class probabilities of all nodes, by each run that did not fail, prepared as in training."""
+    """Return class probabilities of all nodes by each successful run, with inputs prepared as in training."""
     device, model = device_at_hand(recipe.device), model_like(factory)
     probabilities = []
     with limited_threads(recipe.threads, graph):
-        inputs = prepare(model, graph.scale_features(recipe.features), device)
+        inputs = prepare(model, graph, recipe, device)
         model = model.to(device)
         for run in runs:
             if run.failure is None:

@@ -1,4 +1,4 @@
-"""Will it fit? What a training step needs: measured on small graphs of the same kind, carried on to the real size."""
+"""Memory of training, estimated from steps on small graphs of the same kind, and the plan to stay within it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -19,33 +19,36 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from nlgnn.errors import NlgnnError, OptionError
+from nlgnn.graph.features import FeaturesOnDisk
 from nlgnn.graph.graph import Graph
-from nlgnn.graph.on_disk import FeaturesOnDisk
-from nlgnn.nn.inputs import prepare
-from nlgnn.training.jobs import Job
+from nlgnn.nn.base import Model, as_model, prepare
+from nlgnn.training.loop import Alone, can_be_stacked
 from nlgnn.training.metrics import validate
-from nlgnn.training.recipe import Recipe
-from nlgnn.training.replica import Replica
-from nlgnn.training.replicas import Alone
-from nlgnn.training.run import Run
-from nlgnn.training.sizes import parse_size, show_size
+from nlgnn.training.recipe import Recipe, parse_size, show_size
+from nlgnn.training.replica import Job, Replica
+from nlgnn.training.run_folder import Run
 
-TRIAL_NODES = 16_000  # so many that chunks of fixed size do not hide what grows
+TRIAL_NODES = 16_000  # enough that chunks of fixed size do not hide the growth
 GENEROUS_BYTES_A_NODE, GENEROUS_BYTES_AN_EDGE = 60_000, 1000
+# Bytes that the models of a stack may keep on a CPU: more of them no longer stay in the cache.
+STACK_BYTES = 64 * 2**20
 SHARE_OF_FREE_MEMORY = 0.7  # estimates have been a quarter too low
 
 
 class MemoryPlan(NamedTuple):
-    """Whether the model has to compute in parts, and how many models at once stay within memory (None: any number)."""
+    """A way to stay within memory: computing in parts, and a limit on models trained at once (None for no limit)."""
 
     recompute: bool = False
     at_once: int | None = None
 
 
 def memory_plan(job: Job, graph: Graph) -> MemoryPlan:
-    """How to stay within memory; an error with the estimate where nothing helps.
+    """Return how to stay within memory.
 
-    To be asked once the inputs are prepared: what the process holds by then is measured, the rest estimated.
+    The inputs must be prepared before: the memory of the process is measured, and the rest is estimated.
+
+    Raises:
+        NlgnnError: If training needs more memory than there is, with the estimate.
     """
     allowed = allowed_bytes(job.recipe.memory)
     if allowed is None or not can_be_tried(job.factory, job.example):
@@ -56,38 +59,64 @@ def memory_plan(job: Job, graph: Graph) -> MemoryPlan:
     resident = resident_bytes()  # after the trial, which makes torch load what training needs
     if resident + needed <= allowed:
         return MemoryPlan(at_once=(allowed - resident) // max(1, needed))
-    if any(hasattr(module, "recompute") for module in job.example.modules()):
+    if job.example.can_recompute:
         needed = step_bytes(job, graph, recompute=True)
         if resident + needed <= allowed:
             return MemoryPlan(recompute=True, at_once=1)
     given = "are allowed (memory)" if job.recipe.memory else "are free"
     to_disk = "" if isinstance(graph.x, FeaturesOnDisk) else "keep the features on disk (Graph takes a memory map), "
     raise NlgnnError(
-        f"training {type(job.example).__name__} on graph {graph.name!r} would take about "
+        f"training {type(job.example.unwrapped).__name__} on graph {graph.name!r} would take about "
         f"{show_size(resident + needed)}, but {show_size(allowed)} {given}.",
         f"To need less, {to_disk}take fewer hidden channels or heads, or another model; or allow more.",
     )
 
 
 def surely_fits(graph: Graph) -> bool:
-    """Whether no model of usual size would fill this machine; also where nobody knows its size."""
+    """Return True if no model of usual size would fill this machine, or if its memory is unknown."""
     allowed = allowed_bytes(None)
     generous = GENEROUS_BYTES_A_NODE * graph.num_nodes + GENEROUS_BYTES_AN_EDGE * graph.edge_index.shape[1]
     return allowed is None or resident_bytes() + generous < allowed
 
 
 def allowed_bytes(memory: str | None) -> int | None:
-    """As much as the user says, else what this process has and most of what is free; None where nobody knows."""
+    """Return the limit of the user, else the memory of this process and most of the free memory; None if unknown."""
     if memory is not None:
         return parse_size(memory)
     free = free_bytes()
     return None if free is None else resident_bytes() + int(SHARE_OF_FREE_MEMORY * free)
 
 
-def step_bytes(job: Job, graph: Graph, recompute: bool) -> int:
-    """What a training step and an evaluation need at their worst moment, beyond the graph and the prepared inputs.
+def models_at_once(model: nn.Module, inputs: tuple[Any, ...], jobs: int, wanted: int | Literal["auto"]) -> int:
+    """Return how many models to train at once: as many as fit in the cache, or one where they cannot be stacked."""
+    device = inputs[0].device
+    if jobs < 2 or device.type not in ("cpu", "cuda") or not can_be_stacked(as_model(model)):
+        return 1
+    if wanted == "auto":
+        room = STACK_BYTES if device.type == "cpu" else torch.cuda.mem_get_info(device)[0] // 4
+        wanted = room // bytes_of_one(model, inputs)
+    return max(1, min(jobs, wanted))
 
-    It grows with the nodes and with the edges; three small graphs tell how.
+
+def bytes_of_one(model: nn.Module, inputs: tuple[Any, ...]) -> int:
+    """Return what one model needs in training: weights, gradients, two moments, and what forward keeps for backward."""
+    own = {parameter.data_ptr(): parameter.nbytes for parameter in model.parameters()}
+    kept: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        if tensor.data_ptr() not in own:
+            kept[tensor.data_ptr()] = tensor.nbytes
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        as_model(model).to(inputs[0].device).training_output(*inputs)
+    return 4 * sum(own.values()) + sum(kept.values()) + 1
+
+
+def step_bytes(job: Job, graph: Graph, recompute: bool) -> int:
+    """Estimate the peak memory of a training step and an evaluation, without the graph and the prepared inputs.
+
+    It grows linearly with nodes and edges; three small graphs give the slopes.
     """
     edges_a_node = graph.edge_index.shape[1] / graph.num_nodes
     nodes = max(TRIAL_NODES, int(8 * edges_a_node))
@@ -99,31 +128,29 @@ def step_bytes(job: Job, graph: Graph, recompute: bool) -> int:
 
 
 def set_recompute(model: nn.Module, recompute: bool) -> None:
+    """Make all models inside a model compute in parts, and again in the backward pass, or not."""
     for module in model.modules():
-        if hasattr(module, "recompute"):
-            setattr(module, "recompute", recompute)  # noqa: B010, a module may have it or not
+        if isinstance(module, Model):
+            module.recompute = recompute
 
 
-def can_be_tried(factory: Callable[[], nn.Module], model: nn.Module) -> bool:
-    """Whether the model works on a small random graph as it is, and prepares it quickly."""
-    modules = list(model.modules())
+def can_be_tried(factory: Callable[[], nn.Module], model: Model) -> bool:
+    """Return whether the model works on a small random graph, and prepares it quickly."""
     sized = isinstance(factory, partial) and "num_nodes" in factory.keywords
-    return all(getattr(module, "estimable", True) for module in modules) and (
-        sized or not any(getattr(module, "identifies_nodes", False) for module in modules)
-    )
+    return model.estimable and (sized or not model.identifies_nodes)
 
 
-def check_trial(factory: Callable[[], nn.Module], model: nn.Module, recipe: Recipe) -> None:
+def check_trial(factory: Callable[[], nn.Module], model: Model, recipe: Recipe) -> None:
     """Raise where memory is limited, but cannot be estimated."""
     if recipe.memory is not None and not can_be_tried(factory, model):
         raise OptionError(
-            f"memory={recipe.memory} cannot be kept: what {type(model).__name__} needs is not known beforehand.",
+            f"memory={recipe.memory} cannot be kept: what {type(model.unwrapped).__name__} needs is unknown.",
             "Leave memory out.",
         )
 
 
 def _trial(job: Job, graph: Graph, nodes: int, edges: int, recompute: bool) -> int:
-    """The peak of one step on a random graph of that size, with features of the same kind."""
+    """Return the peak memory of one step on a random graph of a size, with features of the same kind."""
     with _random_graph(graph, nodes, edges) as small, torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         inputs = prepare(job.example, small.scale_features(job.recipe.features))
         part = torch.arange(nodes // 2)
@@ -141,8 +168,8 @@ def _trial(job: Job, graph: Graph, nodes: int, edges: int, recompute: bool) -> i
             logits, losses = alone.forward()
             alone.step(losses, [True])
             del logits, losses
-            answers = alone.evaluate().flatten(0, -3)  # one, but of models that leave a choice to validation
-            validate(job.recipe.metric, answers, y, part.expand(len(answers), -1))
+            logits = alone.evaluate().flatten(0, -3)  # several for models that leave a choice to validation
+            validate(job.recipe.metric, logits, y, part.expand(len(logits), -1))
         return live.peak
 
 
@@ -194,14 +221,14 @@ class _LiveBytes(TorchDispatchMode):
 
 
 def resident_bytes() -> int:
-    """What this process has in memory now; 0 where the system does not say."""
+    """Return the resident memory of this process; 0 if the system does not report it."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
 def free_bytes() -> int | None:
-    """What processes may still take without swapping, and within their container; None where nobody says."""
+    """Return the free memory of the machine or container, without swapping; None if it is unknown."""
     free = []
     with contextlib.suppress(OSError, ValueError, IndexError):
         lines = Path("/proc/meminfo").read_text().splitlines()

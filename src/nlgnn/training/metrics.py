@@ -16,7 +16,7 @@ from nlgnn.errors import OptionError
 
 
 def measure(metric: str, logits: Float[Tensor, "n c"], y: Int[Tensor, " n"]) -> float:
-    """One metric over the nodes given. ROC-AUC needs two classes; it is 50 where only one of them occurs."""
+    """Return a metric in percent. ROC-AUC needs two classes, and is 50 if only one of them occurs."""
     if metric == "accuracy":
         return 100 * (logits.argmax(1) == y).double().mean().item()
     truth = y.cpu().numpy()
@@ -31,12 +31,13 @@ def measure(metric: str, logits: Float[Tensor, "n c"], y: Int[Tensor, " n"]) -> 
 def validate(
     metric: str, logits: Float[Tensor, "r n c"], y: Int[Tensor, " n"], nodes: Int[Tensor, "r k"]
 ) -> tuple[list[float], list[float]]:
-    """Cross entropy and one metric for each of several models, over nodes of its own.
+    """Return the cross entropy and a metric of each of several models, over its own nodes.
 
-    Of logits that are no numbers there is nothing to measure: macro-F1 and ROC-AUC are none either.
+    Macro-F1 and ROC-AUC are NaN if the loss is not finite.
     """
     shape = (len(logits), logits.shape[2], nodes.shape[1])
-    chosen = logits.mT.gather(2, nodes.unsqueeze(1).expand(shape))  # [r, c, k], classes before nodes: see nn/dense.py
+    # [r, c, k], classes before nodes: see cross_entropy of nn/layers.py
+    chosen = logits.mT.gather(2, nodes.unsqueeze(1).expand(shape))
     truth = y[nodes]
     losses = F.log_softmax(chosen, dim=1).gather(1, truth.unsqueeze(1)).squeeze(1).mean(1).neg().tolist()
     if metric == "accuracy":
@@ -50,9 +51,9 @@ def validate(
 
 
 def _roc_auc(margins: NDArray[np.float64], truth: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The share of pairs of both classes in which the node of class 1 has the larger margin; equal ones count half.
+    """Return the share of pairs of both classes in which class 1 has the larger margin; equal margins count half.
 
-    By ranks, for all models at once: scikit-learn takes one at a time, and longer to check it than to measure it.
+    Ranks give it for all models at once; scikit-learn takes one at a time, and checks its input for longer.
     """
     positive, negative = truth.sum(-1), (1 - truth).sum(-1)
     smaller = (rankdata(margins, axis=-1) * truth).sum(-1) - positive * (positive + 1) / 2
@@ -62,7 +63,7 @@ def _roc_auc(margins: NDArray[np.float64], truth: NDArray[np.int64]) -> NDArray[
 
 
 def measure_all(logits: Float[Tensor, "n c"], y: Int[Tensor, " n"]) -> dict[str, float]:
-    """Every metric that applies; none of no nodes."""
+    """Return every metric that applies; none if there are no nodes."""
     if len(y) == 0:
         return {}
     names = ["accuracy", "macro-f1", *(["roc-auc"] if logits.shape[1] == 2 else [])]
@@ -70,6 +71,7 @@ def measure_all(logits: Float[Tensor, "n c"], y: Int[Tensor, " n"]) -> dict[str,
 
 
 def check_metric(metric: str, num_classes: int) -> None:
+    """Raise an `OptionError` if a metric does not apply to a number of classes."""
     if metric == "roc-auc" and num_classes != 2:
         raise OptionError(
             f"roc-auc needs two classes, this graph has {num_classes}.", "Use the metric accuracy or macro-f1."

@@ -1,4 +1,4 @@
-"""How far training is: a bar on a terminal once it takes longer than two seconds, a line now and then in a log."""
+"""Progress of training: a bar on a terminal after two seconds, an occasional line in a log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AnyBar = TypeVar("AnyBar", bound="ProgressBar")
 
 
 class ProgressBar:
-    """What trainings and searches are shown by."""
+    """The base class of progress bars of trainings and searches."""
 
     def __init__(self, total: int, enabled: bool) -> None:
         self.started = self.updated = time.monotonic()
@@ -40,7 +40,7 @@ class ProgressBar:
             self.bar.stop()
 
     def is_due(self) -> bool:
-        """Whether it is time to show something again."""
+        """Return True if it is time to show something again."""
         now = time.monotonic()
         pause = SECONDS_BETWEEN_UPDATES if self.console.is_terminal else SECONDS_BETWEEN_LINES
         if not self.enabled or now - self.updated < pause:
@@ -49,7 +49,7 @@ class ProgressBar:
         return True
 
     def show(self, completed: int, description: str, line: str) -> None:
-        """The bar with its description, or in a log the line."""
+        """Show the bar with its description on a terminal, or the line in a log."""
         if not self.console.is_terminal:
             self.console.print(line, soft_wrap=True, markup=False)
             return
@@ -59,14 +59,14 @@ class ProgressBar:
 
 
 class TrainingProgress(ProgressBar):
-    """Runs finished, epochs of those in progress, validation figures, time left."""
+    """The progress of a training: finished runs, current epochs, validation figures and the time left."""
 
     def __init__(self, runs: int, epochs: int, enabled: bool = True) -> None:
         super().__init__(runs * epochs, enabled)
         self.runs, self.epochs, self.finished = runs, epochs, 0
 
     def update(self, epochs: Sequence[int], val_loss: float, best_metric: float) -> None:
-        """Where the runs in progress are, and the means of their validation figures."""
+        """Show the epochs of the runs in progress and the means of their validation figures."""
         if not self.is_due():
             return
         first, last = self.finished + 1, self.finished + len(epochs)
@@ -75,5 +75,5 @@ class TrainingProgress(ProgressBar):
         self.show(self.finished * self.epochs + sum(epochs), description, f"epoch {max(epochs)} of {description}")
 
     def finish_run(self) -> None:
-        """A run that stopped early counts as whole, so that the bar only moves forward."""
+        """Count a run as finished; one that stopped early counts fully, so that the bar only moves forward."""
         self.finished += 1

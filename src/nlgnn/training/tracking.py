@@ -1,4 +1,4 @@
-"""Tracking: what happens in a training, kept where TensorBoard and MLflow show it."""
+"""Tracking: curves, settings and figures of a training for TensorBoard and MLflow."""
 
 from __future__ import annotations
 
@@ -9,50 +9,51 @@ import re
 import shlex
 import shutil
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nlgnn.errors import NlgnnError
 from nlgnn.training.replica import Replica
-from nlgnn.training.run import Run
+from nlgnn.training.run_folder import Run
 from nlgnn.training.train import Trained
 
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
 SECONDS_BETWEEN_WRITES = 1.0
-METRICS_AT_ONCE, PARAMETERS_AT_ONCE = 1000, 100  # that one request to MLflow may hold
+METRICS_AT_ONCE, PARAMETERS_AT_ONCE = 1000, 100  # limits of one request to MLflow
 TRAINING_TAG = "nlgnn.training"
 TENSORBOARD = "tensorboard"  # in the run folder
 
 
-class Tracker(ABC):
-    """Keeps what happens in one training. Tracked again, a training is there once."""
+class Tracker:
+    """Records one training. A training that is tracked again is recorded once."""
 
     name: str
 
-    @abstractmethod
     def watch(self, replicas: Sequence[Replica]) -> None:
-        """Called after every epoch with the runs that are in training."""
+        """Record the runs in training; called after every epoch. By default, nothing is recorded before the end."""
 
-    @abstractmethod
     def end(self, trained: Trained) -> str:
-        """Called when all runs are finished, by whichever process, and are where they stay. In words, where to look."""
+        """Record a finished training, and return a line that says where to look."""
+        raise NotImplementedError
 
 
 class Tracking:
-    """The trackers of one training. What goes wrong in them ends no training; it is told at the end.
+    """The trackers of one training. Their errors do not stop a training; they are reported at its end.
 
     Args:
-        path: the run folder.
-        tensorboard: whether event files are written into it.
-        mlflow: where MLflow keeps runs, if it is to.
+        path: The run folder.
+        tensorboard: If True, event files are written into the run folder.
+        mlflow: The tracking URI of MLflow, if it is used.
     """
 
     def __init__(self, path: Path, tensorboard: bool = False, mlflow: str | None = None) -> None:
         self.trackers: list[Tracker] = []
-        # What a command that goes on with the training has to say again.
+        # Flags that the command which resumes the training needs again.
         self.flags = " --tensorboard" * tensorboard + ("" if mlflow is None else f" --mlflow {shlex.quote(mlflow)}")
         if tensorboard:
             self.trackers.append(TensorBoardFiles(path / TENSORBOARD))
@@ -61,6 +62,7 @@ class Tracking:
         self.words: list[str] = []
 
     def watch(self, replicas: Sequence[Replica]) -> None:
+        """Pass the runs in training to all trackers; called after every epoch."""
         for tracker in list(self.trackers):
             try:
                 tracker.watch(replicas)
@@ -68,11 +70,11 @@ class Tracking:
                 self._give_up(tracker, error)
 
     def end(self, trained: Trained) -> list[str]:
-        """A line for each tracker: where to look, or what went wrong."""
+        """Return a line per tracker that says where to look, or what went wrong."""
         for tracker in list(self.trackers):
             try:
                 self.words.append(tracker.end(trained))
-            except Exception as error:  # a server may answer anything, and the training is whole without it
+            except Exception as error:  # a server may answer anything, and the training is complete
                 self._give_up(tracker, error)
         return self.words
 
@@ -82,7 +84,7 @@ class Tracking:
 
 
 def check_trackers(tensorboard: bool = False, mlflow: str | None = None) -> None:
-    """Raise whatever would keep a training from being tracked, before it begins."""
+    """Raise an `NlgnnError` if a tracker cannot be used, before training begins."""
     for wanted, package in ((tensorboard, "tensorboard"), (mlflow is not None, "mlflow")):
         if wanted and find_spec(package) is None:
             raise NlgnnError(
@@ -94,88 +96,61 @@ def check_trackers(tensorboard: bool = False, mlflow: str | None = None) -> None
 
 
 class TensorBoardFiles(Tracker):
-    """An event file a run, in `run-00 …`, while the run is trained: begun anew by each process, so that a resumed run
-    is there once and from its first epoch on."""
+    """Event files in `run-00 …`, one per run, written during training.
+
+    Each process starts its files again, so that a resumed run is there once and from its first epoch on.
+    """
 
     name = "TensorBoard"
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._files: dict[int, _EventFile] = {}
+        self._writers: dict[int, SummaryWriter] = {}
+        self._epochs: dict[int, int] = {}  # written so far, by run
         self._written_at = time.monotonic()
 
     def watch(self, replicas: Sequence[Replica]) -> None:
         if time.monotonic() - self._written_at < SECONDS_BETWEEN_WRITES:
             return
         for replica in replicas:
-            self._of(replica.run).write_curves(replica.curves)
+            self._write_curves(replica.run, replica.curves).flush()
         self._written_at = time.monotonic()
 
     def end(self, trained: Trained) -> str:
-        self.folder = trained.folder.path / TENSORBOARD  # the run folder may have been renamed
+        from tensorboard.plugins.hparams.summary_v2 import hparams_pb
+        from torch.utils.tensorboard import FileWriter
+
         settings = {
             name: value if isinstance(value, bool | int | float | str) else str(value)
             for name, value in settings_of(trained).items()
         }
         for run in trained.finished:
-            file = self._of(run)
-            file.folder = self._folder_of(run)
-            file.write_curves(run.curves)
-            file.write_outcome(settings, figures_of(run), run.chosen_epoch)
+            writer = self._write_curves(run, run.curves)
+            # Not `add_hparams`, which would give each run a group and a second file of its own.
+            cast(FileWriter, writer.file_writer).add_summary(hparams_pb(settings))
+            for name, value in figures_of(run).items():
+                writer.add_scalar(name, value, run.chosen_epoch)
+            writer.close()
         return f"TensorBoard: tensorboard --logdir {self.folder}"
 
-    def _of(self, run: Run) -> _EventFile:
-        if run.index not in self._files:
-            self._files[run.index] = _EventFile(self._folder_of(run))
-        return self._files[run.index]
+    def _write_curves(self, run: Run, curves: Mapping[str, Sequence[float]]) -> SummaryWriter:
+        """Write the epochs of a run that are not in its file yet."""
+        from torch.utils.tensorboard import SummaryWriter
 
-    def _folder_of(self, run: Run) -> Path:
-        return self.folder / f"run-{run.index:02d}"
-
-
-class _EventFile:
-    # Not by torch's SummaryWriter, whose thread prints a traceback where a disk is full.
-    def __init__(self, folder: Path) -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        self.folder = folder
-        self._name = f"events.out.tfevents.{int(time.time()):010d}.nlgnn.{os.getpid()}"  # as TensorBoard wants it
-        self._epochs = 0
-        self._append([{"file_version": "brain.Event:2"}])
-
-    def write_curves(self, curves: Mapping[str, Sequence[float]]) -> None:
-        """Those epochs that are not in the file yet."""
-        epochs = list(zip(*curves.values(), strict=True))
-        new = enumerate(epochs[self._epochs :], start=self._epochs + 1)
-        self._append(
-            [{"step": epoch, "summary": _summary(dict(zip(curves, values, strict=True)))} for epoch, values in new]
-        )
-        self._epochs = len(epochs)
-
-    def write_outcome(self, settings: dict[str, Any], figures: Mapping[str, float], epoch: int) -> None:
-        from tensorboard.plugins.hparams.summary_v2 import hparams_pb
-
-        # All runs of a training are of one group, which is told by the hash of its settings.
-        self._append([{"summary": hparams_pb(settings)}, {"step": epoch, "summary": _summary(figures)}])
-
-    def _append(self, events: Sequence[Mapping[str, Any]]) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.summary.writer.record_writer import RecordWriter
-
-        with (self.folder / self._name).open("ab") as file:
-            writer = RecordWriter(file)
-            for fields in events:
-                writer.write(Event(wall_time=time.time(), **fields).SerializeToString())
-
-
-def _summary(figures: Mapping[str, float]) -> Any:
-    from tensorboard.compat.proto.summary_pb2 import Summary
-
-    return Summary(value=[Summary.Value(tag=name, simple_value=value) for name, value in figures.items()])
+        if run.index not in self._writers:
+            folder = self.folder / f"run-{run.index:02d}"
+            shutil.rmtree(folder, ignore_errors=True)
+            self._writers[run.index], self._epochs[run.index] = SummaryWriter(folder), 0
+        writer, first = self._writers[run.index], self._epochs[run.index]
+        for name, values in curves.items():
+            for epoch, value in enumerate(values[first:], start=first + 1):
+                writer.add_scalar(name, value, epoch)
+            self._epochs[run.index] = len(values)
+        return writer
 
 
 class MlflowRuns(Tracker):
-    """An MLflow run for the training, with its settings and mean figures, and one below it for each of its runs.
+    """An MLflow run of a training with its settings and mean figures, and a child run for each of its runs.
 
     They are written when the training ends.
     """
@@ -187,16 +162,14 @@ class MlflowRuns(Tracker):
         self.experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME", "nlgnn")
 
     def check(self) -> None:
+        """Raise an `NlgnnError` if the server, database or folder cannot be used."""
         try:
             self._experiment_id(self._client())
-        except Exception as error:  # of a server, a database or a folder: many kinds, all of which mean the same
+        except Exception as error:  # servers, databases and folders raise many types of errors
             raise NlgnnError(
                 f"MLflow cannot be used at {without_password(self.uri)}: {_first_line(error)}",
-                "Give --mlflow a database, such as sqlite:///mlflow.db, or the address of a server that runs.",
+                "Give --mlflow a database, such as sqlite:///mlflow.db, or the address of a running server.",
             ) from error
-
-    def watch(self, replicas: Sequence[Replica]) -> None:
-        """MLflow is told at the end."""
 
     def end(self, trained: Trained) -> str:
         client = self._client()
@@ -208,8 +181,8 @@ class MlflowRuns(Tracker):
             if earlier.info.status == "FINISHED":
                 return words
             parts = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{earlier.info.run_id}'")
-            for half_written in (*parts, earlier):
-                client.delete_run(half_written.info.run_id)
+            for unfinished in (*parts, earlier):
+                client.delete_run(unfinished.info.run_id)
         versions = {f"version.{package}": version for package, version in config.get("versions", {}).items()}
         parent = client.create_run(experiment, run_name=name, tags={TRAINING_TAG: identity, **versions}).info.run_id
         _log(client, parent, settings_of(trained), [(f"mean {key}", value, 0) for key, value in _means(trained)])
@@ -223,11 +196,11 @@ class MlflowRuns(Tracker):
             about = {"split": run.split, "protocol": run.protocol, "seed": run.seed, "chosen_epoch": run.chosen_epoch}
             _log(client, child, about, curves + figures)
             client.set_terminated(child)
-        client.set_terminated(parent)  # last: what is finished is whole
+        client.set_terminated(parent)  # last, so that a finished run is complete
         return words
 
     def _client(self) -> Any:
-        # By itself MLflow asks a server that is not there for four minutes.
+        # By default MLflow tries to reach a missing server for four minutes.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
         from mlflow import MlflowClient
 
@@ -251,14 +224,14 @@ def _log(client: Any, run_id: str, settings: Mapping[str, Any], figures: Sequenc
 
 
 def settings_of(trained: Trained) -> dict[str, Any]:
-    """What was trained, and how: the same for all of its runs."""
+    """Return the settings of a training, which all of its runs share."""
     plan = {"graph": trained.plan.graph, "model": trained.plan.model, "protocol": trained.plan.protocol}
     preset = {"preset": trained.folder.config.get("preset")}
     return {**plan, **preset, **trained.recipe.model_dump(), **trained.factory.keywords}
 
 
 def figures_of(run: Run) -> dict[str, float]:
-    """Figures of the chosen epoch, in percent."""
+    """Return the figures of the chosen epoch, in percent."""
     parts = {"val": run.val, "test": run.test}
     return {f"{part} {metric}": value for part, figures in parts.items() for metric, value in figures.items()}
 
@@ -270,6 +243,7 @@ def _means(trained: Trained) -> list[tuple[str, float]]:
 
 
 def without_password(uri: str) -> str:
+    """Return a URI without user name and password."""
     return re.sub(r"//[^/@]*@", "//", uri)
 
 

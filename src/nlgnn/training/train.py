@@ -1,11 +1,11 @@
-"""From names to a run folder: what `nlgnn train` does, and how an interrupted training is taken up again."""
+"""train: train a plan into a run folder. resume: continue an interrupted training."""
 
 from __future__ import annotations
 
 import json
 import platform
 import shlex
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,28 +18,39 @@ from torch import nn
 
 from nlgnn import __version__
 from nlgnn.datasets import load_graph
-from nlgnn.datasets.own import OwnTables
 from nlgnn.errors import NlgnnError, OptionError, RunFolderError
+from nlgnn.files import remove_stale_parts_in
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
-from nlgnn.training.checks import check
-from nlgnn.training.execution import model_like
+from nlgnn.models.build import configure, default_preset
+from nlgnn.models.registry import get_system, load
+from nlgnn.nn.base import as_model
+from nlgnn.tables.source import OwnTables
+from nlgnn.training.device import CORES, model_like, processor
 from nlgnn.training.fit import Watch, fit, identity, predict
-from nlgnn.training.left_behind import remove_left_behind_in
-from nlgnn.training.machine import CORES, processor
-from nlgnn.training.prediction import temperatures, together, without_weights
+from nlgnn.training.predict import mean_probabilities, temperatures
+from nlgnn.training.preflight import check
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.run import Run, RunFolder
-from nlgnn.training.systems import configure, default_preset, get_system, load
+from nlgnn.training.run_folder import Run, RunFolder
+
+AUTO, CHOICE_FILE = "auto", "choice.json"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to train: all that a training can be repeated from, given the graph.
+    """Everything that a training can be repeated from, given the graph.
 
-    `automatic`: it is the non-local model of an automatic choice, which its local part is to be trained beside.
-    `verdict`: what a diagnosis said of the graph beforehand. `tables`: where it comes from, if it is the user's own.
-    `encoder`: what made its features (a `FeatureEncoder`, as JSON has it). `notes`: what was found on reading it.
+    Attributes:
+        graph: The name of the graph.
+        model: The name of the model.
+        protocol: The name of the split protocol.
+        runs: The number of runs; by default that of the protocol.
+        preset: The name of the preset; by default that of the graph.
+        options: Options of the model and the recipe that replace those of the preset.
+        verdict: The verdict of a diagnosis of the graph, if there was one.
+        tables: The user's own tables that the graph was read from, if any.
+        encoder: The `FeatureEncoder` of the tables, as JSON.
+        notes: Remarks from reading the tables.
     """
 
     graph: str
@@ -48,7 +59,6 @@ class Plan:
     runs: int | None = None
     preset: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    automatic: bool = False
     verdict: str = ""
     tables: OwnTables | None = None
     encoder: dict[str, Any] | None = None
@@ -57,21 +67,29 @@ class Plan:
 
 @dataclass(frozen=True)
 class Trained:
-    """What came out: the runs, and what is needed to show and to use them."""
+    """A training and its runs, with everything that is needed to show and use them.
+
+    `reason` says why an automatic choice took the model.
+    """
 
     plan: Plan
     recipe: Recipe
     factory: partial[nn.Module]
     folder: RunFolder
     runs: list[Run]
+    reason: str = ""
 
     @property
     def finished(self) -> list[Run]:
-        """The runs that did not fail."""
+        """Return the runs that did not fail."""
         return [run for run in self.runs if run.failure is None]
 
     def finished_run(self, number: int | None = None) -> Run:
-        """The run of that number; by default the first that did not fail."""
+        """Return the run of a number; by default the first that did not fail.
+
+        Raises:
+            OptionError: If there is no such run, or if it failed.
+        """
         for run in self.finished:
             if number in (None, run.index):
                 return run
@@ -83,7 +101,18 @@ class Trained:
 
 
 def train(plan: Plan, graph: Graph, path: Path, progress: bool = True, watch: Watch | None = None) -> Trained:
-    """Train into a new folder."""
+    """Train a plan into a new folder.
+
+    Args:
+        plan: The plan to train.
+        graph: The graph that the plan names.
+        path: The folder, which must not exist.
+        progress: If True, a progress bar is drawn on terminals.
+        watch: Called after every epoch with the replicas in training.
+
+    Raises:
+        NlgnnError: If the plan cannot be trained. A folder without any run is removed again.
+    """
     factory, recipe = configure(plan.model, graph, plan.preset, **plan.options)
     check(graph, make_splits(graph, plan.protocol, plan.runs), recipe)  # before a folder is made
     config = {
@@ -100,84 +129,119 @@ def train(plan: Plan, graph: Graph, path: Path, progress: bool = True, watch: Wa
     try:
         return _train(plan, graph, factory, recipe, folder, progress, watch)
     except NlgnnError as error:
-        if not isinstance(error, RunFolderError):  # such as for lack of memory; what a full disk left can be resumed
+        if not isinstance(error, RunFolderError):  # after a full disk the training can be resumed
             folder.remove_if_nothing_was_trained()
         raise
 
 
 def read_plan(folder: RunFolder) -> Plan:
-    names = ("graph", "model", "protocol", "runs", "preset", "options")
-    recorded = {name: _setting(folder, name) for name in names}
-    newer = ("automatic", "verdict", "encoder", "notes")  # which older folders do not have, nor tables
-    later = {name: folder.config[name] for name in newer if name in folder.config}
-    tables = folder.config.get("tables")
+    """Return the plan that a folder was made for.
+
+    Raises:
+        RunFolderError: If `config.json` is damaged.
+    """
+    recorded = {name: _setting(folder, name) for name in Plan.__dataclass_fields__}
     try:
-        tables = tables and asdict(OwnTables(**tables))  # pydantic would pass over names that it does not have
-        return TypeAdapter(Plan).validate_json(json.dumps({**recorded, **later, "tables": tables}), strict=True)
+        tables = recorded["tables"] and asdict(OwnTables(**recorded["tables"]))  # pydantic would ignore unknown names
+        return TypeAdapter(Plan).validate_json(json.dumps({**recorded, "tables": tables}), strict=True)
     except ValidationError as error:
         wrong = error.errors()[0]
-        raise bad_config(folder, f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from None
+        raise folder.bad_config(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from None
     except TypeError as error:
-        raise bad_config(folder, error) from None
-
-
-def bad_config(folder: RunFolder, why: object) -> RunFolderError:
-    return RunFolderError(f"{folder.path}/config.json: {why}.", "Restore the file or train again.")
+        raise folder.bad_config(error) from None
 
 
 def _setting(folder: RunFolder, name: str) -> Any:
     if name not in folder.config:
-        raise RunFolderError(f"{folder.path}/config.json lacks {name!r}.", "Restore the file or train again.")
+        raise folder.bad_config(f"it lacks {name!r}")
     return folder.config[name]
 
 
 def resume(folder: RunFolder, graph: Graph, progress: bool = True, watch: Watch | None = None) -> Trained:
-    """Finish what a folder began. The figures are those that an uninterrupted training gives."""
+    """Finish an interrupted training. Its figures equal those of an uninterrupted one."""
     plan = read_plan(folder)
     factory, recipe = _recorded(folder, graph)
-    remove_left_behind_in(folder.path)
+    remove_stale_parts_in(folder.path)
     return _train(plan, graph, factory, recipe, folder, progress, watch)
 
 
 def read_trained(path: Path) -> tuple[Trained, Graph]:
-    """The runs that a folder holds so far, and the graph that they were trained on."""
+    """Read a folder: its finished runs, and the graph that they were trained on.
+
+    For the folder of an automatic choice these are the runs of the chosen model.
+
+    Raises:
+        RunFolderError: If the folder is damaged, has no finished run, or if the graph has changed.
+    """
+    choice = read_choice(path)
+    if "folder" in choice:
+        path = candidate_folder(path, str(choice["folder"]))
     folder = RunFolder.open(path)
     plan = read_plan(folder)
+    if plan.model == AUTO:
+        raise unfinished(path)
     graph = graph_of(plan, path)
     factory, recipe = _recorded(folder, graph)
     splits = make_splits(graph, plan.protocol, plan.runs)
-    folder.require(identity(graph, splits, recipe, factory, model_like(factory)))
+    folder.require(identity(graph, splits, recipe, factory, as_model(model_like(factory))))
     runs = folder.finished_runs()
     if all(run.failure for run in runs):
-        raise RunFolderError(
-            f"{path} holds no finished run.", f"Go on with it: nlgnn train --resume {shlex.quote(str(path))}"
-        )
-    return Trained(plan, recipe, factory, folder, runs), graph
+        raise unfinished(path)
+    return Trained(plan, recipe, factory, folder, runs, str(choice.get("reason", ""))), graph
+
+
+def unfinished(path: Path) -> RunFolderError:
+    """Return the error for a folder without a finished run."""
+    return RunFolderError(
+        f"{path} holds no finished run.", f"Continue it: nlgnn train --resume {shlex.quote(str(path))}"
+    )
+
+
+def read_choice(folder: Path) -> dict[str, Any]:
+    """Return what an automatic choice recorded in its folder so far; empty for other folders."""
+    path = folder / CHOICE_FILE
+    try:
+        recorded = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{path} cannot be read: {error}.", "Restore the file or train again.") from None
+    if not isinstance(recorded, dict):
+        raise RunFolderError(f"{path} is not a JSON object.", "Restore the file or train again.")
+    return recorded
+
+
+def candidate_folder(folder: Path, name: str) -> Path:
+    """Return where an automatic choice keeps one of the models that it trained."""
+    return folder / "models" / Path(name).name
 
 
 def graph_of(plan: Plan, folder: Path) -> Graph:
-    """The graph that a folder was trained on, which knows its fingerprint; without weights of edges if it had none."""
+    """Read the graph that a folder was trained on."""
     if plan.tables is None:
         return load_graph(plan.graph, allow_unverified=True)
-    graph = plan.tables.read_again(folder).graph
-    recorded = RunFolder.open(folder).config.get("fingerprint")
-    had_no_weights = graph.fingerprint != recorded == replace(graph, edge_weight=None).fingerprint
-    return without_weights(graph, folder) if had_no_weights else graph
+    return plan.tables.read_again(folder).graph
 
 
-def _recorded(folder: RunFolder, graph: Graph) -> tuple[partial[nn.Module], Recipe]:
-    """From what was recorded, not from the options: a newer version may have other presets."""
+def check_same_graph(folder: RunFolder, graph: Graph) -> None:
+    """Raise if a folder was begun with another version of the graph."""
     if graph.fingerprint != _setting(folder, "fingerprint"):
         raise RunFolderError(
             f"{folder.path} was trained on another version of {graph.name!r}: its features, edges or labels differ.",
             "Put back the files that it was trained on, or train again.",
         )
+
+
+def _recorded(folder: RunFolder, graph: Graph) -> tuple[partial[nn.Module], Recipe]:
+    """Return factory and recipe as recorded, because a newer version may have other presets."""
+    check_same_graph(folder, graph)
+    system = get_system(folder.config["model"])  # a user's own model must have been imported before
     try:
-        factory = partial(load(get_system(folder.config["model"])), **_setting(folder, "model_arguments"))
-        model_like(factory)  # whether the arguments are of the right types
+        factory = partial(load(system), **_setting(folder, "model_arguments"))
+        model_like(factory)  # raises if the arguments have wrong types
         return factory, Recipe(**_setting(folder, "recipe"))
     except (TypeError, ValueError, RuntimeError) as error:
-        raise bad_config(folder, error) from None
+        raise folder.bad_config(error) from None
 
 
 def _train(
@@ -197,22 +261,21 @@ def _train(
 
 
 def predictions(trained: Trained, graph: Graph, splits: list[Split]) -> dict[str, Any]:
-    """A row a node: what the runs say of it together, calibrated, and what those runs say that held it back for their
-    test.
+    """Return a table with one row per node: the calibrated mean of all runs, and that of the runs that tested it.
 
-    Most runs have seen the label of a node that is not held back, so that accuracy is to be read off the latter.
+    Accuracy must be computed from the latter, because most runs have seen the label of a node in training.
     """
     good = trained.finished
     probabilities = predict(trained.factory, graph, good, trained.recipe).numpy()  # [runs, n, c]
-    held_back = np.stack([splits[run.index].test for run in good])  # [runs, n]
-    mean = together(probabilities, temperatures(probabilities, good, graph, splits))
-    held_back_sum = (probabilities * held_back[:, :, None]).sum(0)
+    tested = np.stack([splits[run.index].test for run in good])  # [runs, n]
+    mean = mean_probabilities(probabilities, temperatures(probabilities, good, graph, splits))
+    tested_sum = (probabilities * tested[:, :, None]).sum(0)
     names = np.array([*graph.class_names, None], dtype=object)
     return {
         "node": graph.node_names or list(range(graph.num_nodes)),
-        "label": list(names[graph.y]),  # -1, unknown, is the None at the end
+        "label": list(names[graph.y]),  # an unknown label, -1, gives the None at the end
         "prediction": list(names[mean.argmax(1)]),
-        "tested in runs": held_back.sum(0),
-        "prediction where tested": list(names[np.where(held_back.any(0), held_back_sum.argmax(1), -1)]),
+        "tested in runs": tested.sum(0),
+        "prediction where tested": list(names[np.where(tested.any(0), tested_sum.argmax(1), -1)]),
         **{f"probability of {name}": mean[:, label] for label, name in enumerate(graph.class_names)},
     }

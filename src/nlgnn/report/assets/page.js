@@ -1,11 +1,11 @@
 "use strict";
-// What page.py wrote: figures with their tables, and the nodes that can be looked into. Text of users goes into the page
-// by textContent alone.
+// The payload is written by page.py: figures with their tables, and nodes that can be looked into. Users' text enters the
+// page only through textContent.
 const payload = JSON.parse(document.getElementById("payload").textContent);
 const ARRAYS = { u1: Uint8Array, u2: Uint16Array, i4: Int32Array, f4: Float32Array, f8: Float64Array };
 const ROWS_SHOWN = 1000;
 const DARK_INK = "#1b1d21";
-// In an SVG, currentColor follows the theme and the printer; a canvas is told.
+// In an SVG, currentColor follows the theme and the printer; a canvas must be told.
 const INK = { svg: "currentColor", canvas: { expr: "ink" } };
 const inkOfTheme = () => getComputedStyle(document.body).color;
 
@@ -34,7 +34,7 @@ function config(ink, width) {
     background: null, font: "system-ui, sans-serif", view: { stroke: null }, text: { color: ink },
     rule: { color: ink }, tick: { color: ink },
     axis: { ...text, domainColor: ink, tickColor: ink, gridColor: ink, gridOpacity: 0.15, labelLimit: 220 },
-    axisXQuantitative: { tickCount: 5 }, // at most 8 come of it; else one every 40 pixels, however wide the page is
+    axisXQuantitative: { tickCount: 5 }, // gives at most 8; the default is one every 40 pixels on any width
     legend: { ...text, orient: "bottom", symbolLimit: 24, labelLimit: 130, columns: Math.max(1, Math.floor(width / 170)) },
     header: text,
   };
@@ -47,7 +47,7 @@ function element(tag, text, attributes = {}) {
   return made;
 }
 
-// As a shell takes it for one word, whatever is in it.
+// Quotes text so that a shell reads it as one word.
 const quoted = (text) => /^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 const shown = (value) => value === null || value === undefined ? "" : typeof value === "number" && !Number.isInteger(value)
   ? value.toPrecision(4) : String(value);
@@ -66,7 +66,7 @@ function tableOf(rows) {
 
 function csvOf(rows) {
   const names = Object.keys(rows[0] || {});
-  // A quote in front of what a spreadsheet would take for a formula.
+  // A leading quote keeps a spreadsheet from reading text as a formula.
   const cell = (value) => typeof value === "string"
     ? `"${(/^[=+\-@\t\r]/.test(value) && Number.isNaN(Number(value)) ? "'" : "") + value.replaceAll('"', '""')}"` : value ?? "";
   return [names, ...rows.map((row) => names.map((name) => row[name]))].map((line) => line.map(cell).join(",")).join("\n");
@@ -108,18 +108,18 @@ async function draw(holder, figure) {
     if (place.childNodes.length || !details.open) return;
     place.append(tableOf(figure.rows));
     if (figure.rows.length > ROWS_SHOWN) {
-      place.append(element("p", `The first ${ROWS_SHOWN} of ${figure.rows.length} rows; the CSV file has all.`));
+      place.append(element("p", `The first ${ROWS_SHOWN} of ${figure.rows.length} rows. The CSV file contains all.`));
     }
   });
 }
 
-// The order as a window on positions: wheel, drag, buttons and the search all move it.
+// The range of positions in view, which wheel, drag, buttons and search move.
 class Strips {
   constructor(view, length) {
     Object.assign(this, { view, length, low: 0, high: length, found: -1 });
     let held = null;
     view.addEventListener("wheel", (event) => {
-      if (event.deltaY > 0 && this.high - this.low === length) return; // there the wheel scrolls the page
+      if (event.deltaY > 0 && this.high - this.low === length) return; // the wheel then scrolls the page
       event.preventDefault();
       this.zoom(event.deltaY > 0 ? 1.25 : 0.8, this.at(event));
     });
@@ -136,14 +136,14 @@ class Strips {
     });
     view.addEventListener("dblclick", () => this.show(0, length));
   }
-  // Where an event is, as shares of the width and height of the strips.
+  // Returns the place of an event as shares of the width and height of the strips.
   shares(event) {
     const box = this.view.container().querySelector("canvas, svg").getBoundingClientRect();
     const [left, top] = this.view.origin(), padding = this.view.padding();
     return [(event.clientX - box.left - left - padding.left) / this.view.width(),
       (event.clientY - box.top - top - padding.top) / this.view.height()];
   }
-  // By what was asked for, which may not be drawn yet.
+  // Uses the requested range, which may not be drawn yet.
   at(event) {
     return this.low + this.shares(event)[0] * (this.high - this.low);
   }
@@ -171,7 +171,7 @@ class Strips {
   }
 }
 
-// Nodes are rows of `list`; what explains one is kept for those in `explained`.
+// Nodes are rows of `list`; explanations exist for those in `explained`.
 class Nodes {
   constructor(data, list, strips) {
     Object.assign(this, { data, list, strips, place: document.getElementById("node") });
@@ -185,11 +185,11 @@ class Nodes {
   find(text) {
     const row = this.byName.get(text.trim());
     if (row !== undefined) return this.show(row);
-    const named = typeof this.list[0].node === "string"; // not where nodes are numbers: 1 is not the beginning of 108
+    const named = typeof this.list[0].node === "string"; // numbers are not matched by their first digits
     const names = [...this.byName.keys()].filter((name) => name.toLowerCase().startsWith(text.trim().toLowerCase()));
     if (named && text.trim() && names.length) return this.show(this.byName.get(names[0]));
     this.place.replaceChildren(element("p", `No node “${text.trim()}” is on this page.`
-      + (this.data.complete ? "" : " It carries a sample of the nodes: nlgnn explain knows all.")));
+      + (this.data.complete ? "" : " The page contains a sample of the nodes. nlgnn explain finds all.")));
   }
   step(by) {
     const positions = [...this.byPosition.keys()].sort((a, b) => a - b);
@@ -219,7 +219,7 @@ class Nodes {
     this.strips.mark(node.position);
     const place = this.placeOf.get(row);
     if (place === undefined) {
-      parts.push(element("p", `This page does not carry the reasons of this node. This command prints them: ${this.data.command} -- ${quoted(String(node.node))}`));
+      parts.push(element("p", `The page contains no explanation of this node. This command prints it: ${this.data.command} -- ${quoted(String(node.node))}`));
     } else {
       parts.push(...this.reasons(row, place));
     }
@@ -232,17 +232,17 @@ class Nodes {
     const { classes } = this.data;
     const neighbours = Array.from(this.parts.neighbours.subarray(this.parts.starts[place], this.parts.starts[place + 1]));
     const degree = this.parts.degrees[place];
-    const beside = element("div");
-    beside.append(element("h3", "Neighbours in the graph"));
-    if (neighbours.length) beside.append(this.nodeTable(neighbours));
-    beside.append(element("p", degree === 0 ? "It has none." : degree > neighbours.length ? `${neighbours.length} of ${degree}.` : ""));
+    const inGraph = element("div");
+    inGraph.append(element("h3", "Neighbours in the graph"));
+    if (neighbours.length) inGraph.append(this.nodeTable(neighbours));
+    inGraph.append(element("p", degree === 0 ? "The node has no neighbours." : degree > neighbours.length ? `${neighbours.length} of ${degree}.` : ""));
     const pair = element("div", undefined, { class: "pair" });
     const logits = this.slice("logits", place, classes.length);
     const silenced = this.slice("silenced", place, classes.length);
     const before = likeliest(silenced);
     const silence = element("p");
-    silence.append("With the non-local part silenced it is predicted ", this.named(classes[before.label]),
-      ` with probability ${before.probability.toFixed(3)}` + (before.label === likeliest(logits).label ? ": the same." : ": another class."));
+    silence.append("Without the non-local part, the prediction is ", this.named(classes[before.label]),
+      ` with probability ${before.probability.toFixed(3)}` + (before.label === likeliest(logits).label ? ", the same class." : ", another class."));
     const choice = element("select", undefined, { "aria-label": "class" });
     classes.forEach((name, label) => choice.append(element("option", name, { value: label })));
     choice.value = likeliest(logits).label;
@@ -253,14 +253,14 @@ class Nodes {
     choice.addEventListener("change", fill);
     fill();
     const along = element("div");
-    along.append(element("h3", "Its window in the sorted order"), label, holder);
-    pair.append(along, beside);
+    along.append(element("h3", "Window in the sorted order"), label, holder);
+    pair.append(along, inGraph);
     return [silence, pair];
   }
   contributions(place, label) {
     const { classes, window: width } = this.data;
     const of = (name) => this.parts[name][place * classes.length + label];
-    const lines = [["itself, locally", null, of("own")]];
+    const lines = [["local part", null, of("own")]];
     for (let offset = 0; offset < width; offset++) {
       const row = this.parts.windows[place * width + offset];
       if (row < 0) continue;
@@ -284,7 +284,7 @@ class Nodes {
       cells[4].append(bar);
       body.insertRow().append(...cells);
     }
-    body.insertRow().append(element("th", "sum: the logit", { class: "text" }), element("th"), element("th"), element("th", of("logits").toFixed(3)), element("th"));
+    body.insertRow().append(element("th", "sum = logit", { class: "text" }), element("th"), element("th"), element("th", of("logits").toFixed(3)), element("th"));
     return table;
   }
   nodeTable(rows) {
@@ -311,7 +311,7 @@ function likeliest(logits) {
 function wireNodes(figure) {
   const strips = new Strips(figure.view, payload.nodes.length);
   const nodes = new Nodes(payload.nodes, figure.datasets.nodes, strips);
-  // By the place, not by the mark there: of a touch Vega knows none, and shares of many nodes are one.
+  // By place and not by mark: Vega reports no mark for a touch, and one mark may stand for many nodes.
   figure.view.addEventListener("click", (event) => {
     const [across, down] = strips.shares(event);
     if (strips.dragged || across < 0 || across > 1 || down < 0 || down > 1) return;
@@ -345,7 +345,7 @@ for (const button of document.querySelectorAll("[data-copy]")) {
   button.addEventListener("click", async () => {
     const code = button.previousElementSibling;
     getSelection().selectAllChildren(code);
-    // Pages that are opened as files may have no clipboard; then what is selected can be copied by hand.
+    // Pages opened as files may have no clipboard; the selected text can then be copied by hand.
     try { await navigator.clipboard.writeText(code.textContent); } catch { document.execCommand("copy"); }
     button.textContent = "Copied";
   });

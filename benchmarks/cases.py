@@ -1,0 +1,206 @@
+"""Cases of the benchmark with their goals, and the folder that keeps one JSON file per case."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from benchmarks import scale, steps, trainings
+from benchmarks.scale import BOTH, LEARNED, NODES, Job
+from benchmarks.steps import QUICK, Effort, Problem
+from benchmarks.timing import LARGE_GRAPH_THREADS, environment, measure_machine
+from nlgnn.errors import DataError, OptionError, nearest
+from nlgnn.files import write_whole
+
+
+class Goal(NamedTuple):
+    bound: Literal["at least", "at most"]
+    value: float
+    unit: Literal["×", "GiB"] = "×"
+
+    def reached(self, value: float) -> bool:
+        return value >= self.value if self.bound == "at least" else value <= self.value
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case of the benchmark, with one file of results.
+
+    Args:
+        name: The name of the file, and of the case on the command line.
+        what: What is measured, in words.
+        on: The graph.
+        measure: Returns the result.
+        goal: The goal of the ratio or of the peak memory.
+        against: What a figure without a peer is compared with.
+        large: True if the case is measured only on request.
+    """
+
+    name: str
+    what: str
+    on: str
+    measure: Callable[[], dict[str, Any]]
+    goal: Goal | None = None
+    against: str = ""
+    large: bool = False
+
+
+STEP_GOALS = {"texas": 2.5, "actor": 6, "chameleon": 9, "squirrel": 16, "pubmed": 3}
+TEN_SPLITS_GOALS = {"texas": 6, "actor": 8, "chameleon": 12, "squirrel": 18, "pubmed": 4}
+GAT_GOALS = {"chameleon": 10, "squirrel": 10}
+OVERHEAD_GOAL = Goal("at most", 1.4)
+SEARCH_GOAL = Goal("at least", 3)
+GROWTH_GOAL = Goal("at most", 2.5)
+MEMORY_GOALS = {"NLGCN": 9, "NLGCN, features on disk": 5, "NLGAT": 20}
+GROWTH_FROM = 100_000
+
+PAPER_GRAPHS = ("chameleon", "squirrel")
+SIZES = (10_000, 30_000, GROWTH_FROM, 300_000, 1_000_000, NODES)
+SIZES_OF = {
+    "NLGCN": SIZES,
+    "GCN": SIZES,
+    "NLMLP": SIZES,
+    "NLGAT": (10_000, GROWTH_FROM, 1_000_000, NODES),
+    "O(n²) attention": SIZES[:3],
+    LEARNED: (10_000, GROWTH_FROM, 1_000_000),
+}
+SLOW = ("NLGAT", "O(n²) attention")
+
+
+def all_cases() -> list[Case]:
+    """Return the cases of the benchmark."""
+    return [*_small_cases(Effort()), *_large_cases()]
+
+
+def quick_cases() -> list[Case]:
+    """Return the same cases on the packaged graph and two small generated ones, to try them out."""
+    graph = "mushroom-body"
+    return [
+        Case("machine-1", "machine", "", partial(measure_machine, 1, 8, 256, 3)),
+        Case(f"step-{graph}", STEP, graph, partial(steps.measure_nlgcn, graph, QUICK)),
+        Case(f"splits-{graph}", SPLITS, graph, partial(trainings.measure_ten_splits, graph, QUICK)),
+        Case(f"gat-{graph}", GAT, graph, partial(steps.measure_gat, graph, QUICK)),
+        Case(f"overhead-{graph}", OVERHEAD, graph, partial(steps.measure_overhead, graph, QUICK), OVERHEAD_GOAL),
+        Case(f"search-{graph}", SEARCH, graph, partial(trainings.measure_search, graph, QUICK), SEARCH_GOAL),
+        Case(f"systems-{graph}", EVERY_SYSTEM, graph, partial(steps.measure_systems, graph, QUICK)),
+        _both_case(1_000, 5),
+        *(_scale_case("NLGCN", nodes, 3) for nodes in (1_000, 3_000)),
+    ]
+
+
+STEP = "NLGCN, one training step"
+SPLITS = "NLGCN, ten splits × 200 epochs"
+GAT = "GAT 8 × 48, one training step"
+OVERHEAD = "NLGCN compared with GCN, one training step"
+SEARCH = "NLMLP, search of 36 settings × 10 splits × 200 epochs"
+THREADS = "NLGCN, one training step, more threads than one"
+EVERY_SYSTEM = "every local and compared system, one training step"
+
+
+def _small_cases(effort: Effort) -> Iterator[Case]:
+    for threads in sorted({1, LARGE_GRAPH_THREADS}):
+        yield Case(f"machine-{threads}", "machine", "", partial(measure_machine, threads, 256, 2048, 10))
+    for graph, goal in STEP_GOALS.items():
+        yield Case(f"step-{graph}", STEP, graph, partial(steps.measure_nlgcn, graph, effort), Goal("at least", goal))
+    for graph, goal in GAT_GOALS.items():
+        yield Case(f"gat-{graph}", GAT, graph, partial(steps.measure_gat, graph, effort), Goal("at least", goal))
+    for graph in STEP_GOALS:
+        yield Case(f"overhead-{graph}", OVERHEAD, graph, partial(steps.measure_overhead, graph, effort), OVERHEAD_GOAL)
+    for graph, goal in TEN_SPLITS_GOALS.items():
+        measure = partial(trainings.measure_ten_splits, graph, effort)
+        yield Case(f"splits-{graph}", SPLITS, graph, measure, Goal("at least", goal))
+    for graph in PAPER_GRAPHS:  # dropout takes the second forward that ours saves without
+        measure = partial(trainings.measure_ten_splits, graph, effort, dropout=0.5)
+        yield Case(f"splits-dropout-{graph}", f"{SPLITS}, dropout 0.5", graph, measure)
+    yield Case("search-texas", SEARCH, "texas", partial(trainings.measure_search, "texas", effort), SEARCH_GOAL)
+    for graph in ("texas", "squirrel", "pubmed"):
+        measure = partial(steps.measure_threads, partial(Problem.named, graph), effort)
+        yield Case(f"threads-{graph}", THREADS, graph, measure)
+    for nodes in (10_000, 30_000, 100_000):
+        measure = partial(steps.measure_threads, partial(scale.made_problem, nodes), effort)
+        yield Case(f"threads-{nodes}", THREADS, as_size(nodes), measure)
+    for graph in PAPER_GRAPHS:
+        yield Case(f"systems-{graph}", EVERY_SYSTEM, graph, partial(steps.measure_systems, graph, effort))
+
+
+def _large_cases() -> Iterator[Case]:
+    for system, sizes in SIZES_OF.items():
+        for nodes in sizes:
+            yield _scale_case(system, nodes, 1 if system in SLOW else max(3, min(30, 1_000_000 // nodes)))
+    yield _scale_case("NLGCN", NODES, 3, on_disk=True)
+    yield _both_case(NODES, 5)
+
+
+def _scale_case(system: str, nodes: int, epochs: int, on_disk: bool = False) -> Case:
+    label = f"{system}, features on disk" if on_disk else system
+    slug = system.split()[-1].lower() + ("-disk" if on_disk else "")
+    limit = MEMORY_GOALS.get(label) if nodes == NODES else None
+    return Case(
+        name=f"scale-{slug}-{nodes}",
+        what=f"{label}, time and peak memory",
+        on=as_size(nodes),
+        measure=partial(scale.measure, Job(system, nodes, epochs, on_disk)),
+        goal=None if limit is None else Goal("at most", limit, "GiB"),
+        against="paper: out of memory" if system == "NLGAT" else "paper: a 48 GB GPU",
+        large=True,
+    )
+
+
+def _both_case(nodes: int, rounds: int) -> Case:
+    measure = partial(scale.measure, Job(BOTH, nodes, rounds))
+    return Case(f"overhead-{nodes}", OVERHEAD, as_size(nodes), measure, OVERHEAD_GOAL, large=True)
+
+
+def as_size(nodes: int) -> str:
+    return f"{nodes / 1e6:.1f} M nodes" if nodes >= 1e6 else f"{nodes:,} nodes"
+
+
+def choose_cases(names: list[str], large: bool, cases: list[Case]) -> list[Case]:
+    """Return the cases whose names begin as given. Without names all are returned, large ones only on request."""
+    for name in names:
+        if not any(case.name.startswith(name) for case in cases):
+            raise OptionError(f"no case begins with {name!r}.", nearest(name, [case.name for case in cases]))
+    if names:
+        return [case for case in cases if case.name.startswith(tuple(names))]
+    return [case for case in cases if large or not case.large]
+
+
+def run_case(case: Case, folder: Path) -> dict[str, Any]:
+    """Measure a case, replace its file and return the result."""
+    path = folder / f"{case.name}.json"
+    with saying_where(path):  # before the minutes that measuring takes
+        folder.mkdir(parents=True, exist_ok=True)
+    result = {"case": case.name, **environment(), **case.measure()}
+    with saying_where(path):
+        write_whole(path, partial(Path.write_text, data=json.dumps(result, indent=1, ensure_ascii=False) + "\n"))
+    return result
+
+
+@contextmanager
+def saying_where(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be written: {error.strerror or error}.", "Make room or name another folder (--out)."
+        ) from error
+
+
+def read_results(cases: Iterable[Case], folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the results measured so far by name."""
+    results = {}
+    for case in cases:
+        path = folder / f"{case.name}.json"
+        if path.exists():
+            try:
+                results[case.name] = json.loads(path.read_text())
+            except (OSError, ValueError) as error:
+                raise DataError(
+                    f"{path} cannot be read: {error}.", f"Measure it again: python -m benchmarks {case.name}"
+                ) from None
+    return results

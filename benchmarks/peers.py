@@ -1,0 +1,170 @@
+"""Peers: the same models written plainly with PyTorch Geometric, and the check that they are equal.
+
+They use dense features, one message per edge and channel, and two sorts: by score, and back.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nlgnn.errors import NlgnnError
+from nlgnn.graph.graph import Graph
+from nlgnn.nn.base import prepare
+from nlgnn.nn.inputs import move, prepare_plain
+
+
+class PlainNLGCN(nn.Module):
+    """NLGCN: two GCN layers, sorting by score, two convolutions along the order, and back.
+
+    Args:
+        cached: Normalise the edges once. By default GCNConv does it in every forward.
+    """
+
+    def __init__(
+        self, in_channels: int, hidden_channels: int, out_channels: int, dropout: float = 0.0, cached: bool = False
+    ) -> None:
+        super().__init__()
+        pyg = import_pyg()
+        self.layer1 = pyg.GCNConv(in_channels, hidden_channels, cached=cached)
+        self.layer2 = pyg.GCNConv(hidden_channels, out_channels, cached=cached)
+        self.score = nn.Linear(out_channels, 1, bias=False)
+        self.along1 = nn.Conv1d(out_channels, out_channels, 5, padding=2)
+        self.along2 = nn.Conv1d(out_channels, out_channels, 5, padding=2)
+        self.head = nn.Linear(2 * out_channels, out_channels)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "n d"], edge_index: Int[Tensor, "2 m"]) -> Float[Tensor, "n c"]:
+        z = self.embed(x, edge_index)
+        score, order = self.score(z).squeeze(1).sort()
+        along_order = (score.unsqueeze(1) * z[order]).t().unsqueeze(0)  # [1, c, n]
+        mixed = self.along2(self.dropout(F.relu(self.along1(along_order))))
+        back = mixed.squeeze(0).t()[order.argsort()]
+        logits: Tensor = self.head(torch.cat([z, back], dim=1))
+        return logits
+
+    def embed(self, x: Float[Tensor, "n d"], edge_index: Int[Tensor, "2 m"]) -> Float[Tensor, "n c"]:
+        z: Tensor = self.layer2(self.dropout(F.relu(self.layer1(x, edge_index))), edge_index)
+        return z
+
+    def decided(self, x: Float[Tensor, "n d"], edge_index: Int[Tensor, "2 m"]) -> Bool[Tensor, " n"]:
+        """Return the nodes that no tie of scores reaches. Nodes that tie may be sorted in any order."""
+        score, order = self.score(self.embed(x, edge_index)).squeeze(1).sort()
+        gaps = F.pad(score.diff(), (1, 1), value=torch.inf)  # before every position, and after the last
+        is_tied = (gaps < 1e-6 * score.abs().max()).to(x.dtype)
+        reach = 5  # two convolutions of 5 see 4 positions each way, and a tie lies between two positions
+        near_tie = F.max_pool1d(is_tied.unsqueeze(0), 2 * reach, stride=1, padding=reach)[0, 1:-1] > 0
+        return torch.empty_like(near_tie).scatter(0, order, ~near_tie)
+
+    @staticmethod
+    def translate(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return weights or gradients of our model with the names and shapes of this one."""
+        renamed = {
+            "local.layers.0.": "layer1.",
+            "local.layers.1.": "layer2.",
+            "order.score.": "score.",
+            "mixer.convs.0.": "along1.",
+            "mixer.convs.3.": "along2.",
+        }
+        return _translate(ours, renamed)
+
+
+class PlainGAT(nn.Module):
+    """GAT: two layers; the heads of the first are concatenated, the second has one."""
+
+    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, heads: int = 8) -> None:
+        super().__init__()
+        pyg = import_pyg()
+        self.layer1 = pyg.GATConv(in_channels, hidden_channels, heads=heads)
+        self.layer2 = pyg.GATConv(heads * hidden_channels, out_channels)
+
+    def forward(self, x: Float[Tensor, "n d"], edge_index: Int[Tensor, "2 m"]) -> Float[Tensor, "n c"]:
+        logits: Tensor = self.layer2(F.relu(self.layer1(x, edge_index)), edge_index)
+        return logits
+
+    def decided(self, x: Float[Tensor, "n d"], edge_index: Int[Tensor, "2 m"]) -> Bool[Tensor, " n"]:
+        """Return all nodes, because nothing is sorted here."""
+        return torch.ones(len(x), dtype=torch.bool)
+
+    @staticmethod
+    def translate(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return _translate(ours, {"layers.0.": "layer1.", "layers.1.": "layer2."})
+
+
+def _translate(ours: Mapping[str, Tensor], renamed: Mapping[str, str]) -> dict[str, Tensor]:
+    theirs = {}
+    for name, value in ours.items():
+        for our_part, their_part in renamed.items():
+            name = name.replace(our_part, their_part)
+        layer, _, parameter = name.partition(".")
+        if layer.startswith("layer"):
+            match parameter:
+                case "weight":
+                    name, value = f"{layer}.lin.weight", value.t()
+                case "attention_source":
+                    name, value = f"{layer}.att_src", value.unsqueeze(0)
+                case "attention_target":
+                    name, value = f"{layer}.att_dst", value.unsqueeze(0)
+        theirs[name] = value
+    return theirs
+
+
+class NotEqualError(NlgnnError):
+    """The two sides do not compute the same."""
+
+
+def check_equal(ours: nn.Module, peer: Any, graph: Graph, nodes: Int[Tensor, " k"]) -> None:
+    """Raise unless both models compute the same logits, and the same gradients of the loss on these nodes.
+
+    The peer gets our weights. Logits and gradients are compared in float64 on nodes that no tie reaches, because in
+    float32 nodes with nearly equal scores change places. The loss is compared in float32, as it is timed. Prepared
+    inputs may be rounded to float32, hence the tolerance.
+    """
+    peer.load_state_dict(peer.translate(ours.state_dict()))
+    y = torch.tensor(graph.y)
+    for dtype in (torch.float32, torch.float64):
+        copies: list[Any] = [copy.deepcopy(model).to(dtype).eval() for model in (ours, peer)]
+        our_copy, peer_copy = copies
+        peer_inputs = move(prepare_plain(graph), dtype)
+        logits = our_copy(*prepare(our_copy, graph))
+        peer_logits = peer_copy(*peer_inputs)
+        decided = peer_copy.decided(*peer_inputs)
+        known = nodes[decided[nodes]]
+        loss, peer_loss = (F.cross_entropy(side[known], y[known]) for side in (logits, peer_logits))
+        _assert_close("loss", loss, peer_loss, float(peer_loss.detach()), 1e-3)
+    _assert_close("logits", logits[decided], peer_logits[decided], float(peer_logits.detach().abs().max()), 1e-5)
+    loss.backward()
+    peer_loss.backward()
+    gradients = peer.translate({name: _gradient(parameter) for name, parameter in our_copy.named_parameters()})
+    peer_gradients = {name: _gradient(parameter) for name, parameter in peer_copy.named_parameters()}
+    largest = max(float(gradient.abs().max()) for gradient in peer_gradients.values())
+    for name, gradient in peer_gradients.items():
+        scale = float(gradient.abs().max()) + 1e-3 * largest  # one that nearly vanishes is rounded like the others
+        _assert_close(f"gradient of {name}", gradients[name], gradient, scale, 1e-4)
+
+
+def _gradient(parameter: nn.Parameter) -> Tensor:
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+
+
+def _assert_close(what: str, ours: Tensor, theirs: Tensor, scale: float, tolerance: float) -> None:
+    difference = float((ours - theirs).detach().abs().max()) / scale
+    if not difference <= tolerance:  # also where it is not a number
+        raise NotEqualError(
+            f"the two sides do not compute the same: {what} differs by {difference:.1e} of the largest value.",
+            "Nothing was timed. Find the side that is wrong.",
+        )
+
+
+def import_pyg() -> Any:
+    try:
+        from torch_geometric import nn as pyg
+    except ImportError:
+        raise NlgnnError("the benchmark needs PyTorch Geometric.", "Install it with pip install nlgnn[pyg].") from None
+    return pyg

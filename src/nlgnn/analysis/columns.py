@@ -1,0 +1,215 @@
+"""The columns of a user's table: what became of them, how much a model uses them, and their effect on one node.
+
+The effect of a column is measured on graphs in which it carries no information, for one node or for all nodes. One
+column of a table may be several features; `slots` says where they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from nlgnn.graph.features import FeaturesOnDisk
+from nlgnn.graph.graph import Graph
+from nlgnn.graph.splits import Split
+from nlgnn.report.table import Section, short
+from nlgnn.selection.statistics import spread
+from nlgnn.tables import FeatureEncoder
+from nlgnn.tables.column_kinds import Numbers
+from nlgnn.training.fit import predict
+from nlgnn.training.run_folder import Run
+from nlgnn.training.train import Plan, Trained
+
+MOST_COLUMNS = 30  # Columns that are tried at most.
+MOST_EVALUATED = 5_000_000  # Nodes that are evaluated at most, over all columns: some seconds.
+MOST_SHOWN = 200
+WARNING = "warning: "  # The prefix of notes that are warnings.
+
+
+def row_and_average(graph: Graph, node: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the features of a node, and their average over all nodes."""
+    assert not isinstance(graph.x, FeaturesOnDisk)  # Columns of a table are in memory.
+    row, average = graph.x[[node]], graph.x.mean(axis=0)
+    row = row.toarray() if isinstance(row, sparse.csr_array) else row
+    return np.asarray(row, np.float32).ravel(), np.asarray(average, np.float32).ravel()
+
+
+def with_row(graph: Graph, node: int, row: NDArray[np.float32]) -> Graph:
+    """Return the graph with other features of one node."""
+    x = graph.x
+    if isinstance(x, sparse.csr_array):
+        rows = [x[:node], sparse.csr_array(row[None]), x[node + 1 :]]
+        return replace(graph, x=sparse.csr_array(sparse.vstack([part for part in rows if part.shape[0]], format="csr")))
+    changed = np.array(x)
+    changed[node] = row
+    return replace(graph, x=changed)
+
+
+def shuffled(graph: Graph, slots: slice, seed: int) -> Graph:
+    """Return the graph with one column permuted among its nodes."""
+    x, order = graph.x, np.random.default_rng(seed).permutation(graph.num_nodes)
+    if isinstance(x, sparse.csr_array):
+        parts = [x[:, : slots.start], x[:, slots][order], x[:, slots.stop :]]
+        return replace(graph, x=sparse.csr_array(sparse.hstack(parts, format="csr")))
+    changed = np.array(x)
+    changed[:, slots] = changed[order, slots]
+    return replace(graph, x=changed)
+
+
+def encoder_of(plan: Plan) -> FeatureEncoder | None:
+    """Return the encoder that made the features of a training; None if they were numbers already."""
+    return None if plan.encoder is None else FeatureEncoder.from_json(json.dumps(plan.encoder))
+
+
+def warnings_of(plan: Plan) -> list[str]:
+    """Return the warnings of reading the tables, such as a column that contains the label."""
+    return [f"Warning: {note.removeprefix(WARNING)}" for note in plan.notes if note.startswith(WARNING)]
+
+
+class ColumnEffect(NamedTuple):
+    """Effect of one column on one node.
+
+    Attributes:
+        column: Name of the column.
+        value: Value of the node.
+        probability: Probability of the predicted class after the column was replaced by its average.
+        change: Change of that probability.
+        prediction: Class that is predicted then.
+    """
+
+    column: str
+    value: str
+    probability: float
+    change: float
+    prediction: str
+
+
+def column_effects(trained: Trained, graph: Graph, node: int, run: Run) -> list[ColumnEffect]:
+    """Measure the effect of columns on one node, sorted by the size of the change.
+
+    Columns in which the node is furthest from the average are tried. Other nodes and other columns keep their encoded
+    values; where rows are scaled, that comes afterwards.
+
+    Args:
+        trained: A training on a user's tables.
+        graph: Its graph.
+        node: Number of the node.
+        run: The run whose weights are used.
+
+    Returns:
+        The effects; an empty list for a graph without columns.
+    """
+    encoder = encoder_of(trained.plan)
+    if encoder is None or trained.plan.tables is None:
+        return []
+
+    def probabilities(changed: Graph) -> NDArray[np.float32]:
+        of_node: NDArray[np.float32] = predict(trained.factory, changed, [run], trained.recipe)[0, node].numpy()
+        return of_node
+
+    table = None if encoder.structural else trained.plan.tables.node_table()
+    row, average = row_and_average(graph, node)
+    furthest = sorted(encoder.slots.items(), key=lambda item: -np.linalg.norm((row - average)[item[1]]))
+    before, effects = probabilities(graph), []
+    predicted = int(before.argmax())
+    most = min(MOST_COLUMNS, max(3, MOST_EVALUATED // graph.num_nodes))
+    for name, slots in furthest[:most]:
+        changed = row.copy()
+        changed[slots] = average[slots]
+        after = probabilities(with_row(graph, node, changed))
+        if table is None:
+            value = f"{_original_number(encoder, name, float(row[slots.start])):.4g}"
+        else:
+            cell = table.column(name)[node] if node < table.num_rows else None  # Edges may name further nodes.
+            value = "missing" if cell is None or cell == "" else str(cell)
+        change = float(after[predicted] - before[predicted])
+        prediction = graph.class_names[int(after.argmax())]
+        effects.append(ColumnEffect(name, value, float(after[predicted]), change, prediction))
+    return sorted(effects, key=lambda effect: -abs(effect.change))
+
+
+def _original_number(encoder: FeatureEncoder, name: str, slot: float) -> float:
+    """Return a number as it was before it was standardised."""
+    (column,) = [column for column in encoder.columns if column.name == name]
+    assert isinstance(column, Numbers)  # All features that are made from links are numbers.
+    return slot * column.scale + column.offset
+
+
+def effects_section(effects: Sequence[ColumnEffect], prediction: str, num_columns: int, top: int) -> Section:
+    """Return the largest effects of columns on one node as a table."""
+    rows = [
+        {
+            "column": short(one.column),
+            "value": short(one.value),
+            "without it": f"{one.probability:.3f}",
+            "change": f"{one.change:+.3f}",
+            "then predicted": short(one.prediction),
+        }
+        for one in effects[:top]
+    ]
+    caption = (
+        f"Without it: the probability of {short(prediction)} in the same run if that column of this node had the "
+        "average over all nodes. Other nodes and other encoded columns are unchanged; where rows are scaled to one "
+        "length (unit-l2, unit-sum), the row is scaled again. Columns with the same information can replace each "
+        f"other: then each of them changes little. {len(effects)} of {num_columns} columns were tried"
+        + (", those in which the node differs most from the average." if len(effects) < num_columns else ".")
+    )
+    return Section("Its own columns", rows, caption, text_columns=2)
+
+
+def table_sections(trained: Trained, graph: Graph, splits: Sequence[Split]) -> list[Section]:
+    """Return one table for a training on a user's own graph: its columns and what became of them."""
+    plan = trained.plan
+    if plan.tables is None:
+        return []
+    encoder = encoder_of(plan)
+    described = [] if encoder is None else encoder.describe()
+    lost = {} if encoder is None else accuracy_lost(trained, graph, splits, encoder)
+    rows = []
+    for row in described[:MOST_SHOWN]:
+        cells = {"column": str(row["column"]), "became": str(row["kind"])}
+        cells |= {"features": f"{row['slots']:,}", "missing values": f"{row['missing']:,}"}
+        rows.append(cells | ({"test accuracy lost": lost.get(str(row["column"]), "")} if lost else {}))
+    caption = "Made from the links. " * (encoder is not None and encoder.structural)
+    if len(described) > MOST_SHOWN:
+        caption += f"The first {MOST_SHOWN} of {len(described)} columns. "
+    if lost:
+        caption += (
+            f"Lost: points of accuracy on test nodes after a column was permuted among all nodes, mean ± sample "
+            f"standard deviation over {len(trained.finished)} runs, protocol {plan.protocol}. Columns with the same "
+            "information can replace each other: then none of them seems to matter."
+        )
+    words = [*warnings_of(plan), *(note for note in plan.notes if not note.startswith(WARNING))]
+    return [Section("Your table", rows, caption.strip(), "\n\n".join(words), text_columns=2)]
+
+
+def accuracy_lost(trained: Trained, graph: Graph, splits: Sequence[Split], encoder: FeatureEncoder) -> dict[str, str]:
+    """Return the loss of test accuracy in points by permuted column.
+
+    Returns:
+        Mean and standard deviation over runs, as text; empty if it would take too long, or if the test nodes of a run
+        have no labels.
+    """
+    runs = trained.finished
+    tested = [splits[run.index].test & graph.labelled for run in runs]
+    trials = len(encoder.columns) * len(runs) * graph.num_nodes
+    if len(encoder.columns) > MOST_COLUMNS or trials > MOST_EVALUATED or not all(mask.any() for mask in tested):
+        return {}
+
+    def accuracies(changed: Graph) -> NDArray[np.float64]:
+        predictions = predict(trained.factory, changed, runs, trained.recipe).numpy().argmax(2)  # [runs, n]
+        return np.array(
+            [100 * (of_run == graph.y)[mask].mean() for of_run, mask in zip(predictions, tested, strict=True)]
+        )
+
+    before = accuracies(graph)
+    return {
+        name: str(spread((before - accuracies(shuffled(graph, slots, seed))).tolist()))
+        for seed, (name, slots) in enumerate(encoder.slots.items())
+    }

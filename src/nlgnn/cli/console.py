@@ -1,0 +1,257 @@
+"""The consoles that commands print to, and the tables and fact sheets that they print."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from nlgnn.errors import NlgnnError, NlgnnWarning
+from nlgnn.report.table import Section
+from nlgnn.report.text import sections_page, table_of
+
+if TYPE_CHECKING:
+    from nlgnn.training.train import Trained
+
+# Names of files and values in them may hold control sequences of terminals, or characters that cannot be encoded.
+UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class SafeConsole(Console):
+    """A console that prints control characters of its input as escapes, such as \\u001b."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            shown = UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", segment.text)
+            yield segment if segment.control else Segment(shown, segment.style)
+
+
+console = SafeConsole(highlight=False)
+errors = SafeConsole(stderr=True, highlight=False)
+
+
+def comma_separated(text: str) -> list[str]:
+    """Return the parts of a text between commas, without blanks around them."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+@contextmanager
+def told_warnings() -> Iterator[None]:
+    """Print each warning of this package once, on a line of its own; warnings of others are shown as usual."""
+    with warnings.catch_warnings():
+        usual, told = warnings.showwarning, set()
+
+        def tell(message: Warning | str, category: type[Warning], *where: Any, **further: Any) -> None:
+            if not issubclass(category, NlgnnWarning):
+                usual(message, category, *where, **further)
+            elif str(message) not in told:
+                told.add(str(message))
+                errors.print(f"warning: {message}", soft_wrap=True, markup=False)
+
+        warnings.showwarning = tell
+        warnings.simplefilter("always", NlgnnWarning)
+        yield
+
+
+def write_report(path: Path, write: Callable[[Path], None], where: Console = console) -> None:
+    """Write a page, make its folder first, and print its path.
+
+    The results are complete and shown by then, so that a page that cannot be written is printed and is not an error.
+
+    Args:
+        path: The page.
+        write: Writes the page to a path.
+        where: The console that the path is printed to.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path)
+    except (NlgnnError, OSError) as error:
+        why = error.what if isinstance(error, NlgnnError) else f"{path} cannot be written: {error.strerror or error}."
+        errors.print(f"no report: {why}", soft_wrap=True, markup=False)
+    else:
+        where.print(f"report: {path}", soft_wrap=True, markup=False)
+
+
+def dataset_table() -> RenderableType:
+    """Return the table of all named graphs."""
+    from nlgnn.datasets import ALIASES, CATALOG, is_present
+
+    rows = []
+    for dataset in CATALOG.values():
+        known = dataset.statistics
+        homophily = "" if known.homophily is None else f"{known.homophily:.3f}"
+        counts = [_number(value) for value in (known.nodes, known.edges, known.features)]
+        files = "here" if is_present(dataset.name) else "fetch"
+        licence = dataset.licence.partition(";")[0]
+        rows.append([dataset.name, *counts, str(known.classes), homophily, files, licence])
+    headers = ["name", "nodes", "edges", "features", "classes", "H(G)", "files", "licence"]
+    table = table_of(headers, rows, padding=(0, 1, 0, 0))
+    for column in table.columns[-2:]:
+        column.justify, column.no_wrap = "left", True
+    aliases = ", ".join(f"{alias} is {name}" for alias, name in ALIASES.items())
+    caption = (
+        "fetch: is downloaded on first use. Edges are distinct, undirected, without\n"
+        "self-loops. H(G): mean share of a node's neighbours with its label; empty: not measured.\n"
+        f"{aliases}. `nlgnn datasets NAME` shows one in full."
+    )
+    return Group(table, Text(caption, "dim"))
+
+
+def _number(value: int | None) -> str:
+    """Return a number short enough for a narrow column, or nothing if it is unknown."""
+    if value is None:
+        return ""
+    return f"{value:,}" if value < 10_000_000 else f"{value / 1e6:.1f} M"
+
+
+def dataset_page(name: str) -> RenderableType:
+    """Return the fact sheet of a named graph."""
+    from nlgnn.datasets import describe, is_present
+
+    dataset = describe(name)
+    known = dataset.statistics
+    facts = {
+        "nodes": f"{known.nodes:,}",
+        "edges": "" if known.edges is None else f"{known.edges:,} undirected",
+        "features": f"{known.features:,}",
+        "classes": str(known.classes),
+        "H(G)": "" if known.homophily is None else f"{known.homophily:.3f}",
+        "direction": "directed edges" if dataset.directed else "undirected edges",
+        "splits": ", ".join(["random-60", "random-10", *dataset.protocols]) + f" (default {dataset.default_protocol})",
+        "metric": dataset.metric,
+        "files": "here" if is_present(dataset.name) else "downloaded on first use",
+        "licence": dataset.licence,
+        "citation": dataset.citation,
+    }
+    facts |= {"notes": "\n".join(f"• {quirk}" for quirk in dataset.quirks)} if dataset.quirks else {}
+    facts |= {"address": "\n".join(file.url for file in dataset.files[:2])} if dataset.files else {}
+    return _page(dataset.name, facts)
+
+
+def model_table() -> RenderableType:
+    """Return the table of all models."""
+    from nlgnn.models.registry import SYSTEMS
+
+    rows = [[system.name, system.summary, system.source] for system in SYSTEMS.values()]
+    return Group(
+        table_of(["name", "summary", "source"], rows, numbers_from=3),
+        Text("`nlgnn models NAME` shows a model with its options.", "dim"),
+    )
+
+
+def model_page(name: str) -> RenderableType:
+    """Return the fact sheet of a model, with its options."""
+    from nlgnn.models.options import model_options
+    from nlgnn.models.registry import PRESETS, PUBLISHED, get_system, trained_as
+    from nlgnn.training.recipe import Recipe
+    from nlgnn.tuning.space import setting_words
+
+    system = get_system(name)
+    options = model_options(system)
+    rows = [
+        [f"--{option.name.replace('_', '-')}", _shown(system.defaults.get(option.name, option.default)), option.help]
+        for option in options.values()
+    ]
+    program = trained_as(system).program
+    known = (options.keys() | Recipe.model_fields.keys()) - program.keys() - ({"window"} if program else set())
+    presets = {
+        preset: setting_words({key: value for key, value in bundle.items() if key in known})
+        for preset, bundle in PRESETS.items()
+    }
+    published = {dataset: chosen.options for dataset, chosen in PUBLISHED.items() if chosen.system == system.name}
+    published |= trained_as(system).published
+    facts = {
+        "summary": system.summary,
+        "source": system.source,
+        "local part": system.local or "",
+        "trained with": setting_words(program),
+        "published for": "\n".join(f"{dataset}: {setting_words(chosen)}" for dataset, chosen in published.items()),
+        "variants": "\n".join(map(setting_words, trained_as(system).variants)),
+        "other settings": "\n".join(map(setting_words, trained_as(system).settings)),
+        "search space": "\n".join(
+            f"{key}: {', '.join(map(str, values))}" for key, values in system.search_space.items()
+        ),
+        **{f"preset {preset}": text for preset, text in presets.items() if text},
+    }
+    table = table_of(["option", "default", "meaning"], rows, numbers_from=3)
+    return Group(_page(system.name, {key: value for key, value in facts.items() if value}), Text(), table)
+
+
+def result_table(trained: list[tuple[str, Trained]], width: int) -> RenderableType:
+    """Return validation and test figures of each system, and the protocol in the caption."""
+    from nlgnn.models.registry import get_system
+    from nlgnn.selection.statistics import paired_interval, spread
+    from nlgnn.tuning.space import VOTES_HAVE_TRIES
+
+    first, main = trained[0]
+    metric, words, rows = main.recipe.metric, _protocol(main), []
+    for label, result in trained:
+        tests = [run.test.get(metric) for run in result.runs]
+        main_tests = [run.test.get(metric) for run in main.runs]
+        difference = "" if result is main else str(paired_interval(main_tests, tests) or "")
+        rows.append(
+            {
+                "system": label,
+                f"validation {metric} %": str(spread([run.val.get(metric) for run in result.runs])),
+                f"test {metric} %": str(spread(tests) or "–"),
+                **({f"{first} minus it": difference} if len(trained) > 1 else {}),
+                "epochs": f"{fmean(run.epochs for run in result.finished):.0f}",
+                "ms": f"{fmean(run.ms_per_epoch for run in result.finished):.1f}",
+            }
+        )
+    if len(trained) > 1:
+        words += (
+            " Differences of test figures are paired over runs, with 95 % t-intervals, which are rather too narrow "
+            "where splits overlap. An interval that contains zero shows no clear difference."
+        )
+    if any(get_system(result.plan.model).kind == "vote" for _, result in trained):
+        words += f" For models with votes, {VOTES_HAVE_TRIES}; test figures are not affected."
+    return sections_page([Section("", rows, words)], width)
+
+
+def _protocol(result: Trained) -> str:
+    from nlgnn.models.registry import get_system, trained_as
+    from nlgnn.selection.controls import selection_words
+    from nlgnn.tuning.space import setting_words
+
+    recipe, runs = result.recipe, result.runs
+    splits = len({run.split for run in runs})
+    chosen = selection_words(recipe.selection, recipe.metric)
+    own = trained_as(get_system(result.plan.model))
+    trained = f"the training programme of {own.name}, " * bool(own.program) + f"preset {result.folder.config['preset']}"
+    trained += f", given {setting_words(result.plan.options)}" if result.plan.options else ""
+    phases = f", {recipe.pretrain_epochs} of them pre-training" if recipe.pretrain_epochs else ""
+    return (
+        f"Graph {result.plan.graph}. Mean ± sample standard deviation over {_count(len(runs), 'run')} on "
+        f"{_count(splits, 'split')}, "
+        f"protocol {result.plan.protocol}, {trained}; figures of {chosen}. "
+        f"Epochs: mean trained{phases}, stopping rule {recipe.stopping}; ms: per epoch, training step and evaluation."
+    )
+
+
+def _page(title: str, facts: dict[str, str]) -> RenderableType:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("name", title)
+    for key, value in facts.items():
+        table.add_row(key, Text(value))
+    return table
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

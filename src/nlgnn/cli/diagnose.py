@@ -1,0 +1,76 @@
+"""`nlgnn diagnose`: find out whether neighbours help, and which model to use."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nlgnn.cli.console import console, errors, write_report
+from nlgnn.cli.options import FLAGS, given_graph, own_tables, with_flags
+from nlgnn.errors import NlgnnError
+
+
+def diagnose_graph(given: dict[str, Any]) -> None:
+    """Find out whether neighbours help.
+
+    Describe the graph, train MLP, GCN and a small GAT on five to ten splits, and print the category of the graph and
+    what to run next.
+    """
+    out, as_json = given.get("out"), "as_json" in given
+    if out is not None:
+        check_new_folder(out)  # Training takes minutes.
+    wanted = given_graph("diagnose", given.get("graph"), own_tables(given), "allow_unverified" in given)
+
+    from nlgnn.files import write_whole
+    from nlgnn.report.diagnosis_page import write_diagnosis_page
+    from nlgnn.report.table import Section
+    from nlgnn.report.text import sections_page
+    from nlgnn.selection import diagnosis as experiment
+
+    def show(sections: list[Section]) -> None:
+        if not as_json:
+            console.print(sections_page(sections, console.width))
+            console.print()
+
+    flags = [] if wanted.tables is None else wanted.tables.flags
+    loaded = wanted.load()
+    try:
+        asked: dict[str, Any] = {name: given.get(name) for name in ("splits", "metric")} | {
+            "controls": "controls" in given
+        }
+        diagnosis = experiment.diagnose(loaded, **asked, show=show, flags=flags)
+    except KeyboardInterrupt:
+        errors.print("\ninterrupted. A diagnosis cannot be resumed. Run the same command again.")
+        raise
+    text = json.dumps(diagnosis.to_dict(), indent=2, ensure_ascii=False) + "\n"
+    if as_json:
+        sys.stdout.write(text)
+    else:
+        console.print(f"Next: {diagnosis.next_step}", soft_wrap=True, markup=False)  # One line, to be copied.
+
+    def write(path: Path) -> None:
+        write_whole(path.with_name("diagnosis.json"), partial(Path.write_text, data=text, encoding="utf-8"))
+        write_diagnosis_page(path, diagnosis)
+
+    folder = out or Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{loaded.name}-diagnosis"
+    write_report(folder / "report.html", write, errors if as_json else console)
+
+
+diagnose = with_flags(diagnose_graph, FLAGS["diagnose"])
+
+
+def check_new_folder(path: Path) -> None:
+    """Raise an error if a folder exists already or cannot be created."""
+    from nlgnn.training.run_folder import RunFolder
+
+    RunFolder.refuse_existing(path)
+    around = next(parent for parent in path.absolute().parents if parent.exists())
+    if not around.is_dir() or not os.access(around, os.W_OK):
+        raise NlgnnError(
+            f"{path} cannot be created: {around} is not a writable folder.", "Name another folder (--out)."
+        )

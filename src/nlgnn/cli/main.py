@@ -1,0 +1,187 @@
+"""The command line `nlgnn`: its commands, and how errors end it.
+
+Modules that take time to import are imported inside the commands.
+"""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import os
+import sys
+from contextlib import suppress
+from importlib import import_module
+from typing import Annotated, cast
+
+import typer
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+from typer.core import TyperArgument, TyperCommand, TyperOption
+
+from nlgnn import __version__
+from nlgnn.cli.console import console, errors, told_warnings
+from nlgnn.cli.options import PANELS, check_quickly, use_own_model
+from nlgnn.errors import NlgnnError
+
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+COMMANDS = (
+    *("train", "tune", "diagnose", "predict", "report", "explain", "export", "demo"),
+    *("datasets", "models", "reproduce"),
+)
+GENERATED = {
+    "train": "Train a model on a graph: nlgnn train texas --model nlmlp",
+    "tune": "Search over a model's options: nlgnn tune texas --model nlmlp",
+}
+
+
+class PanelCommand(TyperCommand):
+    """A command whose help has panels of options, most of them one line: the flag, its default or type, its meaning."""
+
+    def format_help(self, ctx: typer.Context, formatter: object) -> None:  # type: ignore[override]
+        """Print the help."""
+        paragraphs = inspect.cleandoc(self.help or "").split("\n\n")
+        words = "\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+        console.print(f"{self.get_usage(ctx)}\n\n{words}\n", markup=False)
+        panels: dict[str, Table] = {}
+        for parameter in cast(list[TyperOption | TyperArgument], self.get_params(ctx)):
+            if not (parameter.hidden or parameter.name == "help"):
+                fallback = "Options" if isinstance(parameter, TyperOption) else "Arguments"
+                table = panels.setdefault(parameter.rich_help_panel or fallback, Table.grid(padding=(0, 2, 0, 0)))
+                table.add_row(*_help_row(parameter, ctx))
+        for title in sorted(panels, key=lambda title: PANELS.index(title) if title in PANELS else -1):
+            table = panels[title]
+            table.columns[0].no_wrap = True
+            console.print(Panel(table, title=title, title_align="left", border_style="dim"))
+
+
+def _help_row(parameter: TyperOption | TyperArgument, ctx: typer.Context) -> tuple[Text, Text]:
+    """Return a flag with its default, or with its type if it has none, and its help with the choices there are."""
+    is_flag = isinstance(parameter, TyperOption) and parameter.is_flag
+    name, kind = parameter.opts[-1], (parameter.display_type_rich(ctx) or "").strip("<>[]")
+    default = parameter.show_default if isinstance(parameter.show_default, str) else ""
+    if not isinstance(parameter, TyperOption):
+        name, kind = (parameter.metavar or name).upper(), ""
+    elif parameter.secondary_opts:
+        name = name.replace("--", "--[no-]", 1)
+    elif not default and parameter.show_default and parameter.default is not None:
+        default = str(parameter.default)
+    flag = Text.assemble((name, "bold cyan"), " ", ("" if is_flag else default or kind, "yellow"))
+    choices = f" ({kind.replace('|', ', ')})" if default and "|" in kind else ""
+    return flag, Text.assemble(parameter.help or "", (choices, "dim"))
+
+
+def datasets(
+    name: Annotated[str | None, typer.Argument(help="The graph to show in full.", show_default=False)] = None,
+) -> None:
+    """List the named graphs, or show one with its quirks and citation."""
+    from nlgnn.cli.console import dataset_page, dataset_table
+
+    console.print(dataset_page(name) if name else dataset_table())
+
+
+def models(
+    name: Annotated[str | None, typer.Argument(help="The model to show in full.", show_default=False)] = None,
+) -> None:
+    """List the models, or show one with its options, presets and source.
+
+    NAME may be your own model, as package.module:Class.
+    """
+    from nlgnn.cli.console import model_page, model_table
+
+    console.print(model_page(str(use_own_model(name))) if name else model_table())
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and exit."""
+    if wanted:
+        console.print(f"nlgnn {__version__}")
+        raise typer.Exit
+
+
+def top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Node classification on graphs whose neighbours disagree."""
+
+
+def build_app(arguments: list[str]) -> typer.Typer:
+    """Return the command that is called, or all commands if none is.
+
+    The flags of `train` and `tune` are read off the models, which imports torch. They are generated only if that
+    command is called, after the checks that need no models.
+
+    Args:
+        arguments: The command line.
+    """
+    app = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
+    app.callback()(top)
+    called = arguments[0]
+    for name in [called] if called in COMMANDS else COMMANDS:
+        if name in GENERATED and name != called:
+            app.command(name, help=GENERATED[name])(lambda: None)
+        elif name in GENERATED:
+            if "--help" not in arguments:
+                check_quickly(name, arguments[1:])
+            made = import_module(f"nlgnn.cli.{name}").generated_command(arguments[1:])
+            app.command(name, cls=PanelCommand)(made)
+        else:
+            module = __name__ if name in ("datasets", "models") else f"nlgnn.cli.{name}"
+            app.command(name, cls=PanelCommand)(getattr(import_module(module), name))
+    return app
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command and exit.
+
+    The exit code is 2 for a user's mistake, which is answered with two lines, and 130 for Ctrl-C.
+
+    Args:
+        arguments: The command line; by default that of the process.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in arguments  # anywhere, also behind the command
+    arguments = [argument for argument in arguments if argument != "--debug"] or ["--help"]
+    try:
+        with told_warnings():
+            sys.exit(build_app(arguments)(arguments, prog_name="nlgnn", standalone_mode=False))
+    except NlgnnError as error:
+        if debug:
+            raise
+        _print_error(error.what, error.how)
+    except typer.TyperException as error:  # of the parser
+        _print_error(*_parser_error(error, arguments[0]))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        place = error.filename or "The output"
+        _print_error(f"{place} cannot be written: {error.strerror}.", "Free some space, or write to another place.")
+        with suppress(OSError, ValueError):  # else Python would try once more to write it at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(2)
+
+
+def _parser_error(error: typer.TyperException, command: str) -> tuple[str, str]:
+    """Return the two sentences for an error of the parser."""
+    possibilities = getattr(error, "possibilities", None)
+    message = error.message if possibilities else error.format_message()
+    what, _, guess = message.replace("Value error, ", "").rstrip(".").partition(" Did you mean ")
+    if possibilities or guess:
+        return f"{what.rstrip('.')}.", f"Did you mean {possibilities[0] if possibilities else guess.rstrip('?')}?"
+    return f"{what}.", f"See nlgnn {command} --help." if command in COMMANDS else "See nlgnn --help."
+
+
+def _print_error(what: str, how: str) -> None:
+    line = what.replace("\n", "\\n")  # one line, whatever files are called
+    errors.print(f"[red]error:[/] {escape(line)}", soft_wrap=True)
+    if how:
+        errors.print(escape(how), soft_wrap=True)

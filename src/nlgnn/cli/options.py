@@ -1,0 +1,393 @@
+"""Options that commands share: the graph, the model, and flags generated from `Recipe` and the models' signatures."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import shlex
+import sys
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from textwrap import shorten
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+import typer
+import typer.main
+
+from nlgnn.cli.console import errors
+from nlgnn.errors import DataError, OptionError, RunFolderError, nearest
+
+if TYPE_CHECKING:
+    from nlgnn.datasets import Dataset
+    from nlgnn.graph.graph import Graph
+    from nlgnn.tables import TableGraph
+    from nlgnn.tables.source import OwnTables
+
+Flags = Mapping[str, tuple[Any, Any]]  # by name: the type, and the typer.Option or typer.Argument
+
+PANELS = ("Graph", "Tables", "Run", "Model", "Non-local part", "Training", "Execution", "Output")
+GRAPH, TABLES, RUN, MODEL, NON_LOCAL, TRAINING, EXECUTION, OUTPUT = PANELS
+LONGEST_HELP = 60  # characters of the help of an option; `nlgnn models NAME` prints more
+SHARED_BY = 5  # local models that share an option before `train --help` lists it
+
+
+def option(words: str, panel: str, *names: str, default: str | bool = False, **more: Any) -> Any:
+    """Return a `typer.Option` in a panel of the help. Whether a file can be read is found out when it is read."""
+    return typer.Option(*names, help=words, rich_help_panel=panel, show_default=default, readable=False, **more)
+
+
+def check_run_folders(paths: Path | list[Path]) -> Path | list[Path]:
+    """Raise if a run folder does not exist, before anything slow is imported to read it."""
+    for path in paths if isinstance(paths, list) else [paths]:
+        if not path.exists():
+            raise RunFolderError(f"There is no folder {path}.", "Give a folder that a training made.")
+    return paths
+
+
+def use_own_model(name: str | None) -> str | None:
+    """Import and register a user's own model class if `name` is `package.module:Class`, and return `name`.
+
+    The module is searched for in the current folder first. See `nlgnn.models.registry.register` for the class.
+    """
+    if name is not None and ":" in name:
+        from nlgnn.models.registry import resolve_class
+
+        if os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        resolve_class(name)
+    return name
+
+
+# Parameters of commands on a run folder.
+RunFolderPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", callback=check_run_folders)]
+OwnModel = Annotated[
+    str | None,
+    option("package.module:Class, if the run trained your own model.", RUN, "--model", callback=use_own_model),
+]
+
+# Options of commands on a graph. Those of models and of `Recipe` are generated from their signatures.
+TABLE_FLAGS: Flags = {
+    "nodes": (Path, option("Table with one row per node (CSV, Parquet …).", GRAPH)),
+    "edges": (Path, option("Table with one row per edge.", GRAPH)),
+    "graph_file": (Path, option("Both in one file: .graphml or .npz.", GRAPH)),
+    "label": (str, option("Column of labels; blank cells are unknown.", GRAPH)),
+    "id_column": (str, option("Column of node ids.", TABLES, default="detected")),
+    "source_column": (str, option("Column of edge sources.", TABLES, default="detected")),
+    "target_column": (str, option("Column of edge targets.", TABLES, default="detected")),
+    "weight_column": (str, option("Column of edge weights.", TABLES, default="detected")),
+    "split_column": (str, option("Column of train, val and test.", TABLES, default="detected")),
+    "directed_edges": (bool, option("Keep the direction of edges.", TABLES, "--directed-edges")),
+    "unknown_nodes": (str, option("Ids without a row: error, drop or add.", TABLES, default="error")),
+}
+GRAPH_FLAGS: Flags = {
+    "graph": (
+        str,
+        typer.Argument(help="A named graph; `nlgnn datasets` lists them.", show_default=False, rich_help_panel=GRAPH),
+    ),
+    **TABLE_FLAGS,
+    "splits": (str, option("random-60, random-10 or a protocol of the graph.", GRAPH)),
+    "allow_unverified": (bool, option("Accept files whose checksum is not known.", GRAPH, "--allow-unverified")),
+}
+MODEL_FLAGS: Flags = {
+    **GRAPH_FLAGS,
+    "model": (str, option("Model, auto (default for tables) or package.module:Class.", RUN, default="nlgcn")),
+    "preset": (str, option("paper, released or robust; chosen by the graph.", RUN)),
+    "config": (Path, option("TOML file with any of these options.", RUN)),
+}
+FLAGS: Mapping[str, Flags] = {
+    "train": {
+        **MODEL_FLAGS,
+        "runs": (int, option("Number of runs, one per split.", RUN, default="10")),
+        "controls": (bool, option("Also train the controls of a non-local model.", RUN, "--controls")),
+        "resume": (Path, option("Continue an interrupted run folder.", RUN)),
+        "out": (Path, option("New run folder.", OUTPUT, default="runs/…")),
+        "tensorboard": (bool, option("Write TensorBoard files.", OUTPUT, "--tensorboard")),
+        "mlflow": (str, option("MLflow: sqlite:///mlflow.db or a server.", OUTPUT)),
+    },
+    "tune": {
+        **MODEL_FLAGS,
+        "settings": (int | str, option("Number of settings to draw, or all.", RUN, default="24")),
+        "search_splits": (int, option("Splits per setting.", RUN, default="3")),
+        "search_epochs": (int, option("Most epochs per setting.", RUN, default="300")),
+        "halving": (bool, option("Stop settings below the median early.", RUN, default="yes")),
+        "study": (str, option("SQLite file, or name in --storage.", OUTPUT, default="runs/…")),
+        "storage": (str, option("Shared database: postgresql://...", OUTPUT)),
+        "as_json": (bool, option("Print every setting as JSON.", OUTPUT, "--json")),
+    },
+    "diagnose": {
+        **GRAPH_FLAGS,
+        "metric": (str, option("accuracy, macro-f1 or roc-auc.", RUN, default="accuracy")),
+        "controls": (bool, option("Also train the non-local model and its controls.", RUN, "--controls")),
+        "as_json": (bool, option("Print one JSON document.", OUTPUT, "--json")),
+        "out": (Path, option("New folder for report.html and diagnosis.json.", OUTPUT, default="runs/…")),
+    },
+}
+# How a command runs, which a TOML file does not hold.
+NOT_IN_TOML = {"config", "resume", "allow_unverified", "tensorboard", "mlflow", "as_json"}
+NOT_IN_GRAPHML = {"nodes", "edges", "id_column", "source_column", "target_column", "unknown_nodes"}
+NOT_IN_NPZ = {*NOT_IN_GRAPHML, "label", "split_column", "weight_column"}
+ROLES = {name: name.removesuffix("_column") for name in TABLE_FLAGS} | {"directed_edges": "directed"}
+
+
+def plan_keys(command: str) -> dict[str, Any]:
+    """Return the keys of a TOML file that are neither options of a model nor of `Recipe`, with their types."""
+    kinds = {name: kind for name, (kind, _) in FLAGS[command].items() if name not in NOT_IN_TOML}
+    return {name: str if kind is Path else kind for name, kind in kinds.items()}
+
+
+def with_flags(function: Callable[[dict[str, Any]], None], flags: Flags) -> Callable[..., None]:
+    """Return a command with these flags, which calls `function` with those that are given."""
+    parameters = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[_flag_type(kind) | None, made]
+        )
+        for name, (kind, made) in flags.items()
+    ]
+
+    def command(**values: Any) -> None:
+        function({name: value for name, value in values.items() if value is not None})
+
+    command.__doc__ = function.__doc__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def all_flags(command: str, arguments: Sequence[str]) -> Flags:
+    """Return the flags of `train` or `tune`: its own, those of `Recipe` and, if `arguments` have any, of the models.
+
+    For `tune`, generated flags take text that is split at commas and checked later.
+    """
+    flags = {**FLAGS[command], **recipe_flags(command == "tune")}
+    names = {word[2:].partition("=")[0].replace("-", "_") for word in arguments if word.startswith("--")}
+    return flags if names <= {*flags, "json"} else {**flags, **model_flags(command == "tune")}
+
+
+def recipe_flags(lists: bool = False) -> Flags:
+    """Return a flag for each field of `Recipe`."""
+    from nlgnn.training import recipe
+
+    flags = {}
+    for name, field in recipe.Recipe.model_fields.items():
+        panel = EXECUTION if name in recipe.EXECUTION else TRAINING
+        flags[name] = _generated(field.annotation, field.default, field.description or "", panel, lists)
+    return flags
+
+
+def model_flags(lists: bool = False) -> Flags:
+    """Return a flag for each option of the registered models; those of few models are hidden from the help."""
+    from nlgnn.models.options import all_model_options, model_options
+    from nlgnn.models.registry import SYSTEMS
+
+    local = [name for system in SYSTEMS.values() if system.local is None for name in model_options(system)]
+    flags = {}
+    for name, declared in all_model_options().items():
+        panel, hidden = (MODEL, local.count(name) < SHARED_BY) if name in local else (NON_LOCAL, False)
+        flags[name] = _generated(declared.type, declared.default, declared.help, panel, lists, hidden)
+    return flags
+
+
+def _generated(kind: Any, default: Any, words: str, panel: str, lists: bool, hidden: bool = False) -> tuple[Any, Any]:
+    shown = False if default is None else str(default)
+    return str if lists else kind, option(
+        shorten(first_sentence(words), LONGEST_HELP, placeholder="…"), panel, default=shown, hidden=hidden
+    )
+
+
+def _flag_type(annotation: Any) -> Any:
+    """Return what a flag parses: one plain type or choice. Mixtures are checked later."""
+    members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    members = tuple(member for member in members if member is not NoneType)
+    simple = len(members) == 1 and (members[0] in (int, float, bool, str, Path) or get_origin(members[0]) is Literal)
+    return members[0] if simple else str
+
+
+def first_sentence(words: str) -> str:
+    """Return the first sentence of a text, which is what `--help` shows of it."""
+    found = re.match(r".+?[.](?=\s|$)", words, re.DOTALL)
+    sentence = found[0] if found else words
+    return sentence[:1].upper() + sentence[1:]
+
+
+def check_quickly(command: str, arguments: list[str]) -> None:
+    """Raise for mistakes that can be found before torch is imported, tables are read or data is downloaded.
+
+    Reading the models' options imports torch, so that options of models are passed over here.
+
+    Args:
+        command: The command, `train` or `tune`.
+        arguments: The arguments behind it.
+    """
+    from nlgnn.models.registry import PRESETS, get_system
+    from nlgnn.tables.table_files import check_is_file
+    from nlgnn.training.recipe import Recipe
+
+    values: dict[str, Any] = {}
+    app = typer.Typer(add_completion=False)
+    app.command()(with_flags(values.update, {**FLAGS[command], **recipe_flags(command == "tune")}))
+    typer.main.get_command(app)(arguments, standalone_mode=False, ignore_unknown_options=True, allow_extra_args=True)
+    model, preset, graph = (values.get(name) for name in ("model", "preset", "graph"))
+    if model is not None and str(use_own_model(model)).lower() != "auto":
+        get_system(model)
+    if preset is not None and preset not in PRESETS:
+        raise OptionError(f"there is no preset {preset!r}.", nearest(preset, list(PRESETS)))
+    if "resume" in values:
+        check_run_folders(values["resume"])
+    Recipe(**{name: value for name, value in values.items() if name in Recipe.model_fields and "," not in str(value)})
+    files = [name for name in ("nodes", "edges", "graph_file") if name in values]
+    for name in files:
+        check_is_file(values[name])
+    if "config" in values or "resume" in values:
+        return
+    if files:
+        check_label(values)
+    # An unknown option, or its value, may be taken for the graph here.
+    elif not values.keys() & TABLE_FLAGS.keys() and graph in (None, *arguments[:1]) and not str(graph).startswith("-"):
+        describe_graph(command, graph)
+
+
+def read_config(path: Path | None, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a TOML file that may hold any option of a command.
+
+    `known` are the types of the keys that are neither options of a model nor of `Recipe`.
+    """
+    if path is None:
+        return {}
+    try:
+        given = {key.replace("-", "_"): value for key, value in tomllib.loads(path.read_text()).items()}
+    except OSError as error:
+        raise OptionError(f"{path} cannot be read: {error.strerror}.", "Name a TOML file with --config.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path} cannot be read as TOML: {error}.", "Give lines such as: lr = 0.05") from None
+    if isinstance(given.get("model"), str):
+        use_own_model(given["model"])
+    keys = config_keys(known)
+    for key, value in given.items():
+        if key not in keys:
+            raise OptionError(f"{path}: unknown key {key!r}.", nearest(key, keys))
+        wanted = get_args(known.get(key)) or (known.get(key, type(value)),)
+        if type(value) not in wanted:
+            how = {str: 'a text in quotes, such as "texas"', int: "a whole number", bool: "true or false"}[wanted[0]]
+            raise OptionError(f"{path}: {key} = {value!r} is of the wrong type.", f"Write {how}.")
+    return given
+
+
+def config_keys(known: Mapping[str, Any]) -> list[str]:
+    """Return the keys that a TOML file may hold."""
+    from nlgnn.models.options import all_model_options
+    from nlgnn.training.recipe import Recipe
+
+    return [*known, *Recipe.model_fields, *all_model_options()]
+
+
+def own_tables(settings: dict[str, Any]) -> OwnTables | None:
+    """Take the user's own tables out of the settings of a command; return None if there are none."""
+    given = {name: value for name in TABLE_FLAGS if (value := settings.pop(name, None)) is not None}
+    if not given:
+        return None
+    if not given.keys() & {"nodes", "edges", "graph_file"}:
+        flag = f"--{next(iter(given)).replace('_', '-')}"
+        raise OptionError(f"{flag} is given without tables.", "Give --nodes, --edges or both, or --graph-file.")
+    from nlgnn.tables.graph_files import check_graph_file, has_columns
+    from nlgnn.tables.source import OwnTables
+
+    if path := given.get("graph_file"):
+        check_graph_file(path)
+        for name in given.keys() & (NOT_IN_GRAPHML if has_columns(path) else NOT_IN_NPZ):
+            flag = f"--{name.replace('_', '-')}"
+            raise OptionError(f"{flag} does not apply to {path}, which has no such columns.", f"Leave {flag} out.")
+    return OwnTables.at(**{ROLES[name]: value for name, value in given.items()})
+
+
+def check_label(given: Mapping[str, Any]) -> None:
+    """Raise if tables are given without the column of their labels."""
+    if given.get("label") is None and not str(given.get("graph_file")).lower().endswith(".npz"):
+        raise OptionError("No label column was given.", "Pass --label COLUMN. Blank cells are unknown labels.")
+
+
+class GivenGraph(NamedTuple):
+    """The graph that a command was given.
+
+    Attributes:
+        name: The name of the graph.
+        protocol: The splits that it is trained on by default.
+        load: Loads the graph.
+        tables: The files of a user's own graph.
+        encoder: What made the features of a user's own graph, as JSON.
+        notes: What was found when a user's own graph was read.
+    """
+
+    name: str
+    protocol: str
+    load: Callable[[], Graph]
+    tables: OwnTables | None = None
+    encoder: dict[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def given_graph(command: str, name: str | None, tables: OwnTables | None, allow_unverified: bool) -> GivenGraph:
+    """Return the named graph, or read the user's own and print what was found.
+
+    Raises:
+        OptionError: If no graph or two graphs are given.
+        DataError: If there is no graph of that name, or the tables cannot be read.
+    """
+    if tables is not None and name is not None:
+        raise OptionError(f"Both the graph {name!r} and tables are given.", "Leave one of them out.")
+    if tables is not None:
+        return _read(tables)
+    from nlgnn.datasets import load_graph
+
+    dataset = describe_graph(command, name)
+    load = partial(load_graph, dataset.name, allow_unverified=allow_unverified)
+    return GivenGraph(dataset.name, dataset.default_protocol, load)
+
+
+def describe_graph(command: str, name: str | None) -> Dataset:
+    """Return the catalogue entry of a named graph; a file in its place is answered with the flags to use."""
+    from nlgnn.datasets import describe
+
+    if name is None:
+        how = f"Name one (`nlgnn datasets` lists them): nlgnn {command} texas. Or give --nodes, --edges and --label."
+        raise OptionError("No graph is named.", how)
+    try:
+        return describe(name)
+    except DataError:
+        from nlgnn.tables.graph_files import GRAPH_FILES, has_columns
+        from nlgnn.tables.table_files import TABLE_FILES
+
+        if not (os.path.isfile(name) or name.lower().endswith((*TABLE_FILES, *GRAPH_FILES))):
+            raise
+        flag, others = ("--graph-file", "") if name.lower().endswith(GRAPH_FILES) else ("--nodes", " --edges FILE")
+        others += " --label COLUMN" * has_columns(name)
+        raise OptionError(
+            f"{name} is a file, not the name of a graph.",
+            f"Give your own graph by flags: nlgnn {command} {flag} {shlex.quote(name)}{others}",
+        ) from None
+
+
+def _read(tables: OwnTables) -> GivenGraph:
+    from nlgnn.models.build import default_protocol
+
+    check_label({"label": tables.label, "graph_file": tables.graph_file})
+    found = tables.read()
+    if found.graph.num_classes == 0:
+        raise DataError(
+            f"{tables.graph_file} holds no labels.", "Add an array `labels` of class numbers (-1: unknown)."
+        )
+    encoder = None if found.encoder is None else json.loads(found.encoder.to_json())
+    protocol = default_protocol(found.graph)
+    return GivenGraph(tables.name, protocol, lambda: found.graph, tables, encoder, tell_findings(found))
+
+
+def tell_findings(found: TableGraph) -> tuple[str, ...]:
+    """Print the notes and then the warnings about a user's tables; return what was printed."""
+    sentences = (*found.notes, *(f"warning: {warning}" for warning in found.warnings))
+    for sentence in sentences:
+        errors.print(sentence, soft_wrap=True, markup=False)
+    return sentences

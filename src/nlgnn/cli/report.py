@@ -1,0 +1,69 @@
+"""`nlgnn report`: write the page of a run folder again, or compare several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nlgnn.cli.console import console, write_report
+from nlgnn.cli.options import OwnModel, check_run_folders
+from nlgnn.errors import OptionError
+
+if TYPE_CHECKING:
+    from nlgnn.graph.graph import Graph
+    from nlgnn.training.train import Trained
+
+
+def report(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Run folders; several are compared.", callback=check_run_folders),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The HTML file.", show_default="report.html in the folder, or next to several"),
+    ] = None,
+    run: Annotated[
+        int | None, typer.Option(help="The run to look into.", show_default="the first that did not fail")
+    ] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    model: OwnModel = None,
+) -> None:
+    """Write the report of a run folder again, compared with its controls, or compare several run folders."""
+    from nlgnn.files import check_target
+    from nlgnn.report.run_page import read_companions, write_comparison, write_run_page
+    from nlgnn.training.train import read_trained
+
+    path = out or (folders[0] if len(folders) == 1 else folders[0].parent) / "report.html"
+    if out is not None:
+        check_target(out)
+    if len(folders) > 1 and run is not None:
+        raise OptionError("--run needs a single run folder, but several are given.", "Leave out --run to compare them.")
+    if len(folders) == 1:
+        trained, graph = read_trained(folders[0])
+        write_run_page(path, trained, graph, read_companions(folders[0], trained), run)
+    else:
+        write_comparison(path, folders)
+    console.print(f"report: {path}", soft_wrap=True, markup=False)
+    if open_it:
+        import webbrowser
+
+        webbrowser.open(path.absolute().as_uri())
+
+
+def tell_report(trained: Trained, graph: Graph, others: Mapping[str, Trained], folder: Path | None = None) -> None:
+    """Write the report of a training into its folder and print where it is. A failure is printed and not raised.
+
+    Args:
+        trained: The training.
+        graph: Its graph.
+        others: Models trained with it, by label. Those trained earlier are read from their folders.
+    """
+    from nlgnn.report.run_page import read_companions, write_run_page
+
+    folder = folder or trained.folder.path
+    compared = {**others, **{name: one for name, one in read_companions(folder, trained).items() if name not in others}}
+    write_report(folder / "report.html", lambda path: write_run_page(path, trained, graph, compared))

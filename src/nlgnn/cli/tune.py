@@ -1,0 +1,121 @@
+"""`nlgnn tune`: search over options of `nlgnn train`, any of which may be given as a list."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from nlgnn.cli.console import console, errors, write_report
+from nlgnn.cli.options import all_flags, given_graph, own_tables, plan_keys, read_config, with_flags
+from nlgnn.cli.train import show_verdict
+from nlgnn.report.text import sections_page
+from nlgnn.report.tuning_page import tuned_sections, write_tuning_page
+from nlgnn.selection.auto import Decision, check_options, decide_tuned
+from nlgnn.selection.diagnosis import diagnose
+from nlgnn.training.train import AUTO
+from nlgnn.tuning.result import Tuned
+from nlgnn.tuning.space import check_space
+from nlgnn.tuning.tune import check_numbers, tune
+
+PLAN_KEYS = plan_keys("tune")
+CHOICE_AFTER_A_SEARCH = "Both models have the best setting of the search, which favours the non-local one."
+
+
+def tune_graph(given: dict[str, Any]) -> None:
+    """Search over a model's options by validation, and print the command that trains the best setting.
+
+    Any option of the model and of training may be a list, such as --hidden 16,48. It is then searched over in place of
+    the model's own values (nlgnn models NAME). The same command continues an interrupted search. Several processes may
+    share the work.
+    """
+    as_json, allow_unverified = given.pop("as_json", False), given.pop("allow_unverified", False)
+    given = read_config(given.pop("config", None), PLAN_KEYS) | given
+    plan = {name: given.pop(name) for name in PLAN_KEYS if name in given}
+    plan["settings"] = _number_or_all(plan.get("settings", 24))
+    check_numbers(plan["settings"], plan.get("search_splits", 1), plan.get("search_epochs", 1))
+    wanted = given_graph("tune", plan.pop("graph", None), own_tables(plan), allow_unverified)
+    name = plan.pop("model", "nlgcn" if wanted.tables is None else AUTO)
+    plan["splits"] = plan.get("splits", wanted.protocol)
+    automatic, words = name.lower() == AUTO, ""
+    if automatic:
+        check_options(wanted.name, plan.get("preset"), given, check_space)
+        metric = given.get("metric")
+        metric = metric if isinstance(metric, str) else None
+        verdict = diagnose(wanted.load(), plan["splits"], metric=metric).verdict
+        show_verdict(verdict, plan["splits"], errors)
+        name, words = verdict.non_local, f"Diagnosis: {verdict.title}. {verdict.words} "
+    check_space(name, wanted.name, plan.get("preset"), given)  # before anything is downloaded
+    loaded = wanted.load()
+    if errors.is_terminal:
+        errors.print(f"searching over {name} on {wanted.name}, protocol {plan['splits']}", markup=False)
+    try:
+        tuned = replace(tune(loaded, name, **plan, **given), tables=wanted.tables)
+        decided, command = decide_tuned(loaded, tuned) if automatic else (None, tuned.command)
+    except KeyboardInterrupt:
+        errors.print("\ninterrupted. Finished settings are kept: the same command goes on from here.")
+        raise
+    if as_json:
+        choice = {} if decided is None else {"choice": {**decided._asdict(), "chosen": decided.chosen}}
+        console.print_json(json.dumps(tuned_json(tuned) | choice | {"command": command}))
+    else:
+        show(tuned, decided, command)
+    words += f"{decided.reason} {CHOICE_AFTER_A_SEARCH}" if decided else ""
+    default_name = f"tune-{tuned.graph}-{tuned.model}"
+    name_in_database = plan.get("study", default_name) if "storage" in plan else ""
+    write_report(
+        report_folder(tuned.study, name_in_database) / "report.html",
+        lambda path: write_tuning_page(path, tuned, command, words),
+        errors if as_json else console,
+    )
+
+
+def _number_or_all(text: str | int) -> int | str:
+    return int(text) if str(text).isdecimal() else str(text)
+
+
+def report_folder(study: str, name_in_database: str = "") -> Path:
+    """Return the folder for the report of a search: next to the file of its study, or in `runs`."""
+    if name_in_database:
+        return Path("runs") / re.sub(r"[^\w-]+", "-", name_in_database)
+    path = Path(study)
+    return path.with_suffix("") if path.suffix else path.with_name(f"{path.name}-report")
+
+
+def tuned_json(tuned: Tuned) -> dict[str, Any]:
+    """Return what `--json` prints of a search."""
+    return {
+        "graph": tuned.graph,
+        "model": tuned.model,
+        "protocol": tuned.protocol,
+        "search_splits": tuned.splits,
+        "search_runs": tuned.runs,
+        "search_epochs": tuned.recipe.epochs,
+        "preset": tuned.preset,
+        "metric": tuned.recipe.metric,
+        "grid": tuned.space.size,
+        "settings": [asdict(row) for row in tuned.rows],
+        "importances": tuned.importances,
+        "options": tuned.options,
+        "command": tuned.command,
+        "study": tuned.study,
+    }
+
+
+def show(tuned: Tuned, decided: Decision | None, command: str) -> None:
+    """Print the settings of a search, the choice among them, and the command that trains it."""
+    console.print(sections_page(tuned_sections(tuned), console.width))
+    console.print(f"study: {tuned.study} ({tuned.seconds:.0f} s here)", soft_wrap=True, markup=False)
+    if decided is not None:
+        console.print(f"{decided.reason} {CHOICE_AFTER_A_SEARCH}", soft_wrap=True)
+    taken = "The best setting" if decided is None else f"{decided.chosen} with the best setting"
+    console.print(f"{taken} on all splits, with its whole schedule and test figures:")
+    console.print(command, soft_wrap=True, markup=False)
+
+
+def generated_command(arguments: Sequence[str] = ("--help",)) -> Callable[..., None]:
+    """Return the command with a flag for every option, of which those of the model and of training take lists."""
+    return with_flags(tune_graph, all_flags("tune", arguments))

@@ -1,1 +1,0 @@
-"""The catalogue's entries, one module for each project that publishes graphs."""

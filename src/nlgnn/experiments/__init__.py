@@ -1,1 +1,0 @@
-"""Experiments: each returns plain rows; nothing prints here."""

@@ -1,1 +1,0 @@
-"""The benchmark: our models beside plain PyTorch Geometric ones, interleaved, after both were found equal."""

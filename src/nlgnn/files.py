@@ -1,0 +1,201 @@
+"""Atomic writes, checksums and locks of files."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import platform
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from glob import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nlgnn.errors import NlgnnError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+# Process numbers are unique per host only, and folders may be shared between hosts. The name is hashed because host
+# names may be long and contain dots.
+HOST = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file atomically: it is either complete or unchanged.
+
+    Args:
+        path: The file to write. An existing file is replaced.
+        write: Called with a temporary path in the same folder, which is renamed to `path` afterwards.
+
+    Raises:
+        OSError: If the file cannot be written, or if `path` is a folder, a device or a pipe, which renaming would
+            replace.
+
+    Example:
+        >>> import tempfile
+        >>> target = Path(tempfile.mkdtemp()) / "notes.txt"
+        >>> write_whole(target, lambda path: path.write_text("complete"))
+        >>> target.read_text()
+        'complete'
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is not an ordinary file")
+    remove_stale_parts(path)
+    part = part_path(path)
+    try:
+        write(part)
+        with open(part, "rb+") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:  # also after a second Ctrl-C
+        part.unlink(missing_ok=True)
+
+
+def write_whole_folder(path: Path, write: Callable[[Path], object]) -> None:
+    """Create a folder atomically: it exists with all of its files or not at all.
+
+    Args:
+        path: The folder to create, which must not exist. Missing parents are created.
+        write: Called with an empty temporary folder, which is renamed to `path` afterwards.
+
+    Raises:
+        OSError: If the folder cannot be written. Parents that were created for it are removed again.
+    """
+    part = part_path(path)
+    parents = missing_parents(path)
+    try:
+        remove_stale_parts(path)
+        part.mkdir(parents=True)
+        write(part)
+        part.rename(path)
+    except BaseException:  # also after Ctrl-C
+        shutil.rmtree(part, ignore_errors=True)
+        remove_empty(parents)
+        raise
+
+
+def missing_parents(path: Path) -> list[Path]:
+    """Return the parent folders of a path that do not exist, the nearest first."""
+    return [parent for parent in path.parents if not parent.exists()]
+
+
+def remove_empty(folders: Sequence[Path]) -> None:
+    """Remove those of some folders that are empty."""
+    for folder in folders:
+        with suppress(OSError):  # another process has put something into it
+            folder.rmdir()
+
+
+def check_target(path: Path) -> None:
+    """Raise if `write_whole` could not write a file, so that long work does not end in an error.
+
+    Raises:
+        NlgnnError: If the parent folder does not exist, or if `path` is a folder or a device.
+    """
+    try:
+        if path.is_file() or (path.absolute().parent.is_dir() and not path.exists()):
+            return
+        why = "it is not an ordinary file" if path.exists() else f"there is no folder {path.parent}"
+    except OSError as error:  # such as a name that is too long
+        why = str(error.strerror)
+    raise NlgnnError(f"{path} cannot be written: {why}.", "Name a file in a folder that exists.")
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 checksum of a file as hexadecimal text."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def claim(path: Path) -> Iterator[bool]:
+    """Try to take a lock without waiting, and release it at the end of the context.
+
+    The operating system releases the lock of a process that ends in any way, including `kill -9`.
+
+    Args:
+        path: The lock file. It is created, and removed again by the process that held the lock.
+
+    Returns:
+        A context manager that gives True if this process has the lock, and False if another one has it.
+
+    Example:
+        >>> import tempfile
+        >>> lock = Path(tempfile.mkdtemp()) / "work.lock"
+        >>> with claim(lock) as ours, claim(lock) as again:
+        ...     (ours, again)
+        (True, False)
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path, blocking=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        yield False
+        return
+    with _removed_at_the_end(lock):
+        yield True
+
+
+@contextmanager
+def wait_for_lock(path: Path) -> Iterator[None]:
+    """Wait until a lock is free, and hold it within the context; see `claim`."""
+    from filelock import FileLock
+
+    lock = FileLock(path, poll_interval=0.02)
+    lock.acquire()
+    with _removed_at_the_end(lock):
+        yield
+
+
+@contextmanager
+def _removed_at_the_end(lock: BaseFileLock) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        # While the lock is held: a process that has locked the removed file notices that, and tries again.
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
+
+
+def part_path(path: Path) -> Path:
+    """Return the temporary path under which this process writes `path`."""
+    return path.with_name(f".{path.name}.{HOST}.{os.getpid()}.part")
+
+
+def remove_stale_parts(path: Path) -> None:
+    """Remove temporary versions of `path` that killed processes of this host left."""
+    _remove(path.parent.glob(f".{escape(path.name)}.{HOST}.*.part"))
+
+
+def remove_stale_parts_in(folder: Path) -> None:
+    """Remove temporary files that killed processes of this host left anywhere in a folder."""
+    _remove(folder.rglob(f".*.{HOST}.*.part"))
+
+
+def _remove(found: Iterable[Path]) -> None:
+    for path in list(found):
+        number = path.name.split(".")[-2]
+        if number.isdecimal() and not _is_writing(int(number)):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def _is_writing(process: int) -> bool:
+    if process == os.getpid():  # the caller is not writing yet; in containers all processes may have the same number
+        return False
+    if os.name != "posix":  # signal 0 has another meaning on other systems
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # a process of another user
+        return True
+    return True

@@ -1,0 +1,1 @@
+"""Models by name: the registry, their options, presets and published settings."""

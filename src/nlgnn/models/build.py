@@ -1,0 +1,125 @@
+"""From a name and options to a factory of models and a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from nlgnn.datasets.catalog import CATALOG
+from nlgnn.errors import OptionError, nearest
+from nlgnn.models.options import given_sizes, keyword_of, model_options, refuse_idle
+from nlgnn.models.registry import PRESETS, PUBLISHED, SYSTEMS, System, get_system, load, trained_as
+from nlgnn.training.recipe import Recipe, check_pretraining
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from nlgnn.graph.graph import Graph
+
+
+def dataset_options(graph_name: str, system: System, preset: str) -> dict[str, Any]:
+    """Return what is known of a dataset: its authors' metric, and settings published for this kind of model."""
+    options: dict[str, Any] = {"metric": CATALOG[graph_name].metric} if graph_name in CATALOG else {}
+    if trained_as(system).program:
+        options |= trained_as(system).published.get(graph_name, {})
+    elif graph_name in PUBLISHED:
+        options |= PUBLISHED[graph_name].options
+        if system.name != PUBLISHED[graph_name].system:
+            options.pop("kernel_size")  # published for one model; the authors' program uses 5 for others
+        if preset == "robust":
+            options.pop("epochs", None)  # goes with the stopping rule of the authors' program
+    return options
+
+
+def default_preset(graph_name: str) -> str:
+    """Return `released` where settings were published, `paper` on other named datasets, else `robust`."""
+    return "released" if graph_name in PUBLISHED else "paper" if graph_name in CATALOG else "robust"
+
+
+def default_metric(graph: Graph) -> str:
+    """Return the metric of the dataset's authors, else accuracy."""
+    return CATALOG[graph.name].metric if graph.name in CATALOG else "accuracy"
+
+
+def default_protocol(graph: Graph) -> str:
+    """Return the user's own splits where there are some, else those of the dataset's authors, else `random-60`."""
+    if "column" in graph.splits:
+        return "column"
+    return CATALOG[graph.name].default_protocol if graph.name in CATALOG else "random-60"
+
+
+def resolve(
+    name: str, graph_name: str, preset: str | None, options: Mapping[str, Any]
+) -> tuple[dict[str, Any], Recipe]:
+    """Return the keyword arguments of a model's class, and its recipe.
+
+    Options are checked by the types of the class: no graph is read and no model is built. Later sources win: the
+    defaults of the model, the preset, the programme of its authors, the published settings of the dataset, `options`.
+
+    Raises:
+        OptionError: An option is unknown or has a value that it cannot take.
+    """
+    from nlgnn.nn.base import Model
+
+    system = get_system(name)
+    if preset is not None and preset not in PRESETS:
+        raise OptionError(f"there is no preset {preset!r}.", nearest(preset, list(PRESETS)))
+    for_model, for_recipe = model_options(system), set(Recipe.model_fields)
+    known = set(for_model) | for_recipe
+    for option in options:
+        if option not in known:
+            owners = [other.name for other in SYSTEMS.values() if option in model_options(other)]
+            how = f"It is one of {', '.join(owners)}." if owners else nearest(option, sorted(known))
+            raise OptionError(f"{system.name} has no option {option!r}.", how)
+    preset = preset or default_preset(graph_name)
+    of_dataset = dataset_options(graph_name, system, preset)
+    bundles = {**system.defaults, **PRESETS[preset], **trained_as(system).program, **of_dataset}
+    if "dropout" in options:
+        bundles.pop("conv_dropout", None)  # one rate given is both, unless the other is given too
+    chosen = {option: value for option, value in bundles.items() if option in known} | dict(options)
+    recipe = Recipe(**{option: value for option, value in chosen.items() if option in for_recipe})
+    model_class = load(system)
+    check_pretraining(model_class.__name__, issubclass(model_class, Model) and model_class.pretrains, recipe)
+    arguments = {
+        keyword_of(option): for_model[option].check(chosen[option]) for option in for_model if option in chosen
+    }
+    arguments |= system.fixed
+    for option, declared in for_model.items():
+        if declared.required and keyword_of(option) not in arguments:
+            how = f"Give it a default, or pass it as an option: --{option.replace('_', '-')}."
+            raise OptionError(f"{system.name} needs the argument {keyword_of(option)!r}.", how)
+    return arguments, recipe
+
+
+def check_given(name: str, graph_name: str, preset: str | None, options: Mapping[str, Any]) -> None:
+    """Raise an `OptionError` for an option that a user gave and that the model does not take, or that changes nothing.
+
+    Presets and run folders may hold options that change nothing: see `resolve`.
+    """
+    resolve(name, graph_name, preset, options)
+    refuse_idle(get_system(name), {option: (value,) for option, value in options.items()})
+
+
+def configure(name: str, graph: Graph, preset: str | None = None, **options: Any) -> tuple[partial[nn.Module], Recipe]:
+    """Return what makes a fresh model of a name for a graph, and how to train it.
+
+    Args:
+        name: One of the names that `nlgnn models` lists.
+        graph: Gives the number of features and classes and, where its name is known, published settings.
+        preset: paper, released or robust; by default the one that suits the graph.
+        options: Any field of `Recipe`, and any keyword argument of the model, with `hidden` for `hidden_channels` and
+            `embedding` for `embedding_channels`.
+
+    Returns:
+        A factory, which makes a model on every call, and a recipe.
+
+    Raises:
+        OptionError: An option is unknown or has a value that it cannot take.
+    """
+    arguments, recipe = resolve(name, graph.name, preset, options)
+    system = get_system(name)
+    sizes = given_sizes(
+        system, arguments, in_channels=graph.num_features, out_channels=graph.num_classes, num_nodes=graph.num_nodes
+    )
+    return partial(load(system), **sizes, **arguments), recipe

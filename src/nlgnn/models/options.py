@@ -1,0 +1,153 @@
+"""The options of a model, read off its class: names, types, defaults and the words of its docstring."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from pydantic import Field, TypeAdapter
+
+from nlgnn.errors import OptionError
+from nlgnn.models.registry import SYSTEMS, System, load
+
+SHORT_NAMES = {"hidden_channels": "hidden", "embedding_channels": "embedding"}
+KEYWORDS = {short: keyword for keyword, short in SHORT_NAMES.items()}
+GIVEN_BY_THE_GRAPH = {"in_channels", "out_channels", "num_nodes"}
+FEW_OWNERS = 4  # models that the help of an option names
+SCORE = ("score_bias", "multiply_score", "standardise_score")
+SPACE = ("dim", "projections", "radius", "perplexity", "shrinkage", "input", "lr")
+# The type of an argument that has neither an annotation nor a default, as a user's own class may have.
+UNDECLARED = Annotated[int | float | str, Field(union_mode="left_to_right")]
+
+
+@dataclass(frozen=True)
+class ModelOption:
+    """An option of a model: a flag, a key of a TOML file, a keyword argument.
+
+    `bounded` is the type with the bounds that its values have to keep.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+    bounded: Any
+    required: bool = False
+
+    def check(self, value: Any) -> Any:
+        """Return a value in the type of the option; raise an `OptionError` where it is none."""
+        from nlgnn.nn.base import check_value
+
+        return check_value(self.name, value, TypeAdapter(self.bounded), f"{self.name}: {self.help}")
+
+
+def keyword_of(name: str) -> str:
+    """Return the keyword argument of an option."""
+    return KEYWORDS.get(name, name)
+
+
+def given_sizes(system: System, arguments: Mapping[str, Any], **sizes: int) -> dict[str, int]:
+    """Return those sizes of a graph that the class of a model takes; the number of nodes only where it is needed."""
+    parameters = inspect.signature(load(system)).parameters
+    asked = {name for name in sizes if name in parameters}
+    if arguments.get("space_input") != "adjacency" and "num_nodes" in asked:
+        asked -= {"num_nodes"} if parameters["num_nodes"].default is not inspect.Parameter.empty else set()
+    return {name: size for name, size in sizes.items() if name in asked}
+
+
+class Idle(NamedTuple):
+    """Why an option changes nothing, and the option that would let it."""
+
+    why: str
+    instead: str
+
+
+def idle_options(system: System, options: Mapping[str, Sequence[Any]]) -> dict[str, Idle]:
+    """Return options of a non-local model that change nothing in any of the settings.
+
+    Args:
+        system: The model.
+        options: The given options, each with one value or several to search over.
+    """
+    orders = set(options.get("order", ("score",)))
+    if system.kind != "non-local":
+        return {}
+    if orders == {"learned"}:
+        learned = Idle("a learned order has no score, and a loss of its own", "order='score'")
+        return dict.fromkeys((*SCORE, "local_loss"), learned)
+    space = ("frozen", *(f"space_{name}" for name in SPACE))
+    return {} if "learned" in orders else dict.fromkeys(space, Idle("no order is learned", "order='learned'"))
+
+
+def refuse_idle(system: System, given: Mapping[str, Sequence[Any]]) -> None:
+    """Raise for an option that a user gave and that changes nothing; presets may hold some."""
+    idle = idle_options(system, given)
+    for name, values in given.items():
+        if name in idle:
+            shown = ",".join(map(str, values))
+            how = f"Leave it out, or use {idle[name].instead}."
+            raise OptionError(f"{name}={shown} changes nothing: {idle[name].why}.", how)
+
+
+def model_options(system: System) -> dict[str, ModelOption]:
+    """Return the options of one model."""
+    from nlgnn.nn.versions import argument_words
+
+    model_class = load(system)
+    words, options = argument_words(model_class), dict[str, ModelOption]()
+    for keyword, parameter in inspect.signature(model_class, eval_str=True).parameters.items():
+        name = SHORT_NAMES.get(keyword, keyword)
+        variadic = parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+        if not variadic and keyword not in GIVEN_BY_THE_GRAPH and name not in system.fixed:
+            default = None if parameter.default is parameter.empty else parameter.default
+            kind = parameter.annotation
+            if kind is parameter.empty:
+                kind = UNDECLARED if default is None else type(default)
+            words_of = words.get(keyword, f"Argument {keyword}.")
+            required = parameter.default is parameter.empty
+            options[name] = ModelOption(name, _without_bounds(kind), default, words_of, kind, required)
+    return options
+
+
+def all_model_options() -> dict[str, ModelOption]:
+    """Return the options of all models together.
+
+    Where models share an option, the words are those of the first, the choices those of all, and the default is None
+    unless all have the same. Where few local models have an option, the words name them.
+    """
+    together: dict[str, ModelOption] = {}
+    owners: dict[str, list[str]] = {}
+    for system in SYSTEMS.values():
+        for name, option in model_options(system).items():
+            option = replace(option, default=system.defaults.get(name, option.default))
+            first = together.setdefault(name, option)
+            default = first.default if first.default == option.default else None
+            choices = _either(first.type, option.type)
+            words = first.help if choices == first.type else f"{first.help} For {system.name}: {option.help}"
+            together[name] = replace(first, type=choices, default=default, help=words, bounded=choices)
+            if system.local is None:
+                owners.setdefault(name, []).append(system.name)
+    for name, of_option in owners.items():
+        if len(of_option) <= FEW_OWNERS:
+            words = f"{together[name].help} For {', '.join(of_option)}."
+            together[name] = replace(together[name], help=words)
+    return together
+
+
+def _without_bounds(annotation: Any) -> Any:
+    """Return a type without the bounds of its values."""
+    if get_origin(annotation) is Annotated:
+        return get_args(annotation)[0]
+    if get_origin(annotation) in (Union, UnionType):
+        return Union[tuple(map(_without_bounds, get_args(annotation)))]  # noqa: UP007, made at run time
+    return annotation
+
+
+def _either(one: Any, other: Any) -> Any:
+    """Return a type for two options of one name: the choices of both."""
+    if get_origin(one) is Literal and get_origin(other) is Literal:
+        return Literal[tuple(dict.fromkeys(get_args(one) + get_args(other)))]
+    return one

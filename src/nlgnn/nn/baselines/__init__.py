@@ -1,0 +1,1 @@
+"""Baseline models and stronger local embeddings, one file each."""

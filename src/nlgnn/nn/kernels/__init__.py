@@ -1,0 +1,1 @@
+"""Kernels: products, sums and convolutions with hand-written gradients."""

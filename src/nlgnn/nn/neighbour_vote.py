@@ -1,0 +1,145 @@
+r"""NeighbourVote: local logits plus votes of training nodes that are near in a learned space.
+
+.. math::
+    \mathrm{logits}_v = L_v + \alpha\, e^s q_v
+
+with the mean residuals :math:`q` of :mod:`nlgnn.nn.orders`, a learned strength :math:`s`, and a share :math:`\alpha`
+that validation chooses after every epoch; 0 is the local model alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from nlgnn.errors import DataError
+from nlgnn.graph.graph import Graph
+from nlgnn.nn.base import Count, Model, as_model, checked
+from nlgnn.nn.layers import cross_entropy
+from nlgnn.nn.non_local import check_embedding, quiet_embedding
+from nlgnn.nn.orders import LearnedOrder
+
+SHARES = (0.0, 0.25, 0.5, 1.0, 2.0)  # that validation chooses from
+
+
+class VoteOutput(NamedTuple):
+    """Local logits, with and without dropout, and the positions of nodes in the space, for the loss."""
+
+    logits: Tensor
+    quiet: Tensor
+    positions: Tensor
+
+
+class NeighbourVote(Model):
+    """Local logits plus votes of training nodes near in a learned space.
+
+    The votes are residuals: what the local model got wrong on training nodes. Training labels and the chosen share are
+    kept with the weights, so that the model is of use on its own graph only. `start(inputs, known)` sets the labels;
+    without it there are no votes.
+
+    Args:
+        local: Any module with `forward(x, edge_index)`, or whatever else its `prepare` returns, whose result are
+            logits `[n, out_channels]`.
+        out_channels: Number of classes.
+        num_nodes: Number of nodes of the graph.
+        space: The learned space.
+    """
+
+    identifies_nodes = True
+
+    @checked
+    def __init__(self, local: nn.Module, out_channels: Count, num_nodes: Count, *, space: LearnedOrder) -> None:
+        super().__init__()
+        self.local, self.space = local, space
+        self.out_channels = out_channels
+        self.known = nn.Parameter(torch.empty(num_nodes, dtype=torch.long), requires_grad=False)
+        self.share = nn.Parameter(torch.empty((), dtype=torch.long), requires_grad=False)
+        self._forget()
+        inner = as_model(local)
+        self.stackable, self.estimable, self.can_recompute = inner.stackable, inner.estimable, inner.can_recompute
+        self.uses_edge_weights = inner.uses_edge_weights
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        self._forget()
+
+    def _forget(self) -> None:
+        self.known.data.fill_(-1)
+        self.choose(SHARES.index(1.0))
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Return the groups of the local model and of the space; labels and share are not trained."""
+        return [*as_model(self.local).parameter_groups(), *self.space.parameter_groups()]
+
+    def prepare(self, graph: Graph) -> tuple[Any, ...]:
+        return self.space.prepare(graph, as_model(self.local).prepare(graph))
+
+    def start(self, inputs: tuple[Any, ...], known: Int[Tensor, " n"]) -> None:
+        """Choose the scale of the space, and keep the labels to vote with.
+
+        Args:
+            inputs: What `prepare` returned.
+            known: The labels of training nodes, and -1 for all other nodes.
+        """
+        as_model(self.local).start(self.space.local_inputs(inputs), known)
+        self.space.start(inputs)
+        if known.shape != self.known.shape or known.dtype == torch.bool or known.is_floating_point():
+            raise DataError(
+                f"labels to vote with are {len(self.known)} whole numbers, but these are {str(known.dtype)[6:]} of "
+                f"shape {list(known.shape)}.",
+                "Give the labels of training nodes, and -1 for all others.",
+            )
+        self.known.data.copy_(known)
+
+    def forward(self, *inputs: Any) -> Float[Tensor, "n c"]:
+        local, votes = self.local_and_votes(*inputs)
+        share = torch.tensor(SHARES, device=local.device).to(local.dtype).gather(0, self.share.view(1))
+        return local + share * votes
+
+    def candidates(self, *inputs: Any) -> Float[Tensor, "a n c"]:
+        """Return the logits with every share."""
+        local, votes = self.local_and_votes(*inputs)
+        return torch.stack([local + share * votes for share in SHARES])
+
+    def choose(self, number: int) -> None:
+        self.share.data.fill_(number)
+
+    def local_and_votes(self, *inputs: Any) -> tuple[Float[Tensor, "n c"], Float[Tensor, "n c"]]:
+        """Return local logits, and what votes add to them at a share of 1."""
+        local, e = self.embed(*inputs), self.positions(*inputs)
+        if len(local) != len(self.known):
+            raise DataError(
+                f"this model learned from {len(self.known)} nodes, by their numbers, but x has {len(local)} rows.",
+                "Give it the graph that it was trained on, or train a model without votes.",
+            )
+        return local, self.space.votes(e, local, self.known)
+
+    def embed(self, *inputs: Any) -> Float[Tensor, "n c"]:
+        """Return the local logits."""
+        return check_embedding(self.local(*self.space.local_inputs(inputs)), self.local, self.out_channels)
+
+    def positions(self, *inputs: Any) -> Float[Tensor, "n m"]:
+        """Return the position of every node in the space."""
+        return self.space.positions(self.space.raw_input(inputs))
+
+    def training_output(self, *inputs: Any) -> VoteOutput:
+        """Return what the loss takes."""
+        local = self.embed(*inputs)
+        return VoteOutput(local, quiet_embedding(self, local, inputs), self.positions(*inputs))
+
+    def loss(
+        self, output: Tensor | VoteOutput, y: Int[Tensor, " n"], nodes: Int[Tensor, " k"] | Bool[Tensor, " n"]
+    ) -> Float[Tensor, ""]:
+        """Return the cross entropy of the local logits plus the loss of the space."""
+        if isinstance(output, Tensor):
+            return cross_entropy(output, y, nodes)
+        return cross_entropy(output.logits, y, nodes) + self.space.loss(output.positions, output.quiet, y, nodes)
+
+    def sort_order(self, *inputs: Any) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
+        """Return the positions along the space's main direction, and the nodes in that order; with random orders those
+        of the first."""
+        ranking = self.space(self.embed(*inputs), inputs)
+        return ranking.keys, ranking.order()

@@ -1,0 +1,122 @@
+"""Tables by name, and the generated pages of docs/results: prose from text/*.md with tables and figures filled in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+from nlgnn.errors import DataError, OptionError, nearest
+from nlgnn.files import write_whole
+from nlgnn.paper import extra_tables, findings, plans, tables
+from nlgnn.paper.cell import HUGE_DATASETS, Cell, Measured, caption, cell_path, difference, files_are_here, read_cells
+from nlgnn.paper.figures import draw_degradation, draw_planted_orders, draw_sequences
+from nlgnn.paper.measure import make_folder, writing
+from nlgnn.paper.numbers import printed_cpgcn, printed_validation
+from nlgnn.paper.tables import accuracy_sections, homophily_sections
+from nlgnn.report.table import Rows, Section
+from nlgnn.report.text import markdown_page
+
+
+class Table(NamedTuple):
+    """A table of the reproduction: its cells, and the sections that show them."""
+
+    cells: Callable[[Path], Sequence[Cell]]
+    sections: Callable[[Sequence[Cell], Path], list[Section]]
+
+
+TABLES: dict[str, Table] = {
+    "results": Table(plans.result_cells, findings.result_sections),
+    "datasets": Table(plans.dataset_cells, tables.dataset_sections),
+    "categories": Table(
+        lambda results: plans.main_cells((*plans.SMALL, *HUGE_DATASETS), plans.LOCAL),
+        partial(accuracy_sections, "Best validation accuracy (table 2)", printed=printed_validation, validation=True),
+    ),
+    "verdicts": Table(plans.verdict_cells, tables.verdict_sections),
+    "first-category": Table(plans.first_category_cells, partial(accuracy_sections, "First category (table 3)")),
+    "second-category": Table(plans.second_category_cells, partial(accuracy_sections, "Second category (table 4)")),
+    "all": Table(plans.all_result_cells, partial(accuracy_sections, "All graphs (table 5)")),
+    "homophily": Table(
+        lambda results: plans.main_cells(plans.SMALL, plans.NON_LOCAL),
+        partial(homophily_sections, "Homophily of the re-connected graph (figure)", "homophily"),
+    ),
+    "sequence": Table(plans.sequence_cells, partial(homophily_sections, "The sorted sequence (figure)", "sequence")),
+    "efficiency": Table(plans.efficiency_cells, tables.efficiency_sections),
+    "cpgcn": Table(plans.cpgcn_cells, partial(accuracy_sections, "Splits of CPGNN, 10/10/80 %", printed=printed_cpgcn)),
+    "controls": Table(plans.result_cells, findings.control_sections),
+    "ablation": Table(plans.ablation_cells, findings.ablation_sections),
+    "order": Table(plans.order_cells, extra_tables.order_sections),
+    "systems": Table(plans.system_cells, extra_tables.system_sections),
+}
+PAGES = ("paper", "systems", "learned_order")
+
+
+def get_table(name: str) -> Table:
+    """Return a table by name."""
+    if name not in TABLES:
+        raise OptionError(f"there is no table {name!r}.", nearest(name, list(TABLES)))
+    return TABLES[name]
+
+
+def counts(names: Sequence[str], results: Path) -> Section:
+    """Return how many cells of each table are measured, older, open, or cannot be measured without files."""
+    rows: Rows = []
+    seen: dict[Path, Measured] = {}  # tables share cells
+    for name in names:
+        own = read_cells(TABLES[name].cells(results), results).values()
+        seen |= {cell_path(one.cell, results): one for one in own}
+        rows.append({"table": name, **_counts(own)})
+    rows.append({"table": "together", **_counts(seen.values())})
+    return Section("Cells", rows, caption("counts", rows))
+
+
+def _counts(measured: Collection[Measured]) -> dict[str, str]:
+    older = sum(one.older for one in measured)
+    done = sum(one.result is not None for one in measured)
+    absent = sum(lacks_files(one.cell) for one in measured if one.result is None)
+    numbers = {"measured": done - older, "older": older, "open": len(measured) - done - absent, "without files": absent}
+    return {name: str(number) for name, number in numbers.items()}
+
+
+def lacks_files(cell: Cell) -> bool:
+    """Return True if the dataset of a cell must be downloaded by hand first."""
+    return cell.dataset in HUGE_DATASETS and not files_are_here(cell.dataset)
+
+
+def make_page(name: str, results: Path) -> str:
+    """Return a generated page: the prose with each `{table NAME}` and each `{CELL}` or `{CELL - CELL}` filled in."""
+    text = resources.files("nlgnn.paper").joinpath("text").joinpath(f"{name}.md").read_text("utf-8")
+    return re.sub(r"\{([a-z0-9 -]+)\}", lambda found: _fill(found[1], results), text)
+
+
+def _fill(wanted: str, results: Path) -> str:
+    if wanted.startswith("table "):
+        table = get_table(wanted.removeprefix("table "))
+        return markdown_page("", table.sections(table.cells(results), results)).strip()
+    found = {name: one for table in ("systems", "results")
+             for name, one in read_cells(TABLES[table].cells(results), results).items()}  # fmt: skip
+    names = wanted.split(" - ")
+    for name in names:
+        if name not in found:
+            raise DataError(f"there is no cell {name!r} to fill into a page.", nearest(name, list(found)))
+    one, *others = (found[name] for name in names)
+    return str(difference([(one, others[0])]) or "…") if others else one.figure
+
+
+def write_pages(folder: Path, results: Path) -> list[Path]:
+    """Write all pages with their pictures and return the paths of the pages."""
+    make_folder(folder)
+    paths = []
+    for name in PAGES:
+        path = folder / f"{name}.md"
+        with writing(path):
+            write_whole(path, partial(Path.write_text, data=make_page(name, results), encoding="utf-8"))
+        paths.append(path)
+    draw_sequences(plans.sequence_cells(results), results, folder)
+    order = plans.order_cells(results)
+    draw_planted_orders(order, results, folder)
+    draw_degradation(order, results, folder)
+    return paths

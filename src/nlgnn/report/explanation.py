@@ -1,0 +1,216 @@
+"""The explanation of one node's prediction as sections: the node, its window in the order, its neighbours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from nlgnn.analysis import Explanation, NodeFacts, explain_node
+from nlgnn.analysis.columns import ColumnEffect, column_effects, effects_section, encoder_of
+from nlgnn.analysis.contributions import Figures
+from nlgnn.graph.graph import Graph
+from nlgnn.graph.splits import make_splits
+from nlgnn.report.figures.strips import PARTS, parts_of
+from nlgnn.report.table import Rows, Section, short
+from nlgnn.selection.controls import selection_words
+from nlgnn.training.device import choose_device, limited_threads, model_like
+from nlgnn.training.run_folder import load_weights
+from nlgnn.training.train import Trained
+
+WINDOW_CAPTION = (
+    "The contribution of each node within reach of the convolutions to the logits of two classes, with ReLU gates, "
+    "scores and order fixed. Together with the contributions of the node's own embedding (local part) and of the "
+    "biases, they sum to the logit. Offset 0 is the node itself in the order. Contributions split one computation and "
+    "are not causes: without a node, gates, scores and order would differ."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainedNode:
+    """An explanation with its origin: the run, and the part of the split that contains the node."""
+
+    explanation: Explanation
+    graph: str
+    model: str
+    run: int
+    part: str
+    protocol: str  # in words, for captions
+    columns: Sequence[ColumnEffect] = ()
+    num_columns: int = 0
+
+    def to_dict(self, top: int) -> dict[str, Any]:
+        """Return everything for JSON, with at most `top` neighbours and columns."""
+        one = self.explanation
+        everything = asdict(one) | {name: value for name, value in vars(self).items() if name != "explanation"}
+        everything |= {
+            "probability": one.probability,
+            "probabilities": one.probabilities,
+            "silenced_probabilities": one.silenced_probabilities,
+            "num_neighbours": len(one.neighbours),
+            "neighbours": everything["neighbours"][:top],
+            "columns": [effect._asdict() for effect in self.columns[:top]],
+        }
+        dictionary: dict[str, Any] = json.loads(json.dumps(everything, default=lambda array: array.tolist()))
+        return dictionary
+
+
+def explain_in_run(
+    trained: Trained, graph: Graph, node: int | np.integer | str, run: int | None = None
+) -> ExplainedNode:
+    """Explain a node by the weights of one run.
+
+    Args:
+        trained: The training.
+        graph: Its graph.
+        node: The number of the node, or its name if the graph has names.
+        run: The number of the run. By default it is the first that did not fail.
+    """
+    chosen = trained.finished_run(run)
+    recipe = trained.recipe
+    model = model_like(trained.factory)
+    load_weights(model, chosen.state, f"run {chosen.index} of {trained.folder.path}")
+    with limited_threads(recipe.threads, graph):
+        scaled = graph.scale_features(recipe.features)
+        explanation = explain_node(model.to(choose_device("auto")), scaled, node)
+    split = make_splits(graph, trained.plan.protocol, trained.plan.runs)[chosen.index]
+    given = "".join(f", {name}={value}" for name, value in trained.plan.options.items())
+    protocol = (
+        f"Graph {graph.name}, {trained.plan.model}{given}, run {chosen.index} on split {chosen.split} of protocol "
+        f"{chosen.protocol}; weights of {selection_words(recipe.selection, recipe.metric)}, epoch "
+        f"{chosen.chosen_epoch}."
+    )
+    encoder = encoder_of(trained.plan)
+    return ExplainedNode(
+        explanation,
+        graph.name,
+        trained.plan.model,
+        chosen.index,
+        PARTS[parts_of(split)[explanation.node]],
+        protocol,
+        column_effects(trained, graph, explanation.node, chosen),
+        len(encoder.columns) if encoder else 0,
+    )
+
+
+def explained_sections(explained: ExplainedNode, top: int) -> list[Section]:
+    """Return the node, its window, and at most `top` of its columns and of its neighbours."""
+    one = explained.explanation
+    window = (
+        Section("Window in the sorted order", [], "", one.why_no_window)
+        if one.why_no_window
+        else Section("Window in the sorted order", _window_rows(one), WINDOW_CAPTION, text_columns=4)
+    )
+    if one.vote_share is not None:
+        window = _voters(one, top)
+    columns = [effects_section(explained.columns, one.prediction, explained.num_columns, top)]
+    return [_summary(explained), *(columns if explained.columns else []), window, _neighbours(one, top)]
+
+
+def _summary(explained: ExplainedNode) -> Section:
+    one = explained.explanation
+    values = {
+        "label": _label(one),
+        "prediction": f"{short(one.prediction)}, probability {one.probability:.3f} (this run, not calibrated)",
+        "part in this run": explained.part,
+    }
+    caption, silenced = explained.protocol, one.silenced_probabilities
+    if silenced is not None:
+        predicted, alone = int(one.logits.argmax()), int(silenced.argmax())
+        words = f"{short(one.class_names[alone])}, probability {silenced[alone]:.3f}"
+        if one.vote_share is not None:
+            other_runs = "; votes may count in another run (--run)" * (not one.vote_share)
+            values |= {"local part alone": words, "weight of votes": f"{one.vote_share:g}, by validation{other_runs}"}
+        else:
+            words += f"; that of {short(one.prediction)} {silenced[predicted]:.3f}" if alone != predicted else ""
+            values |= {
+                "position": f"{one.position:,} of {one.num_nodes:,}",
+                "score": f"{one.score:.4g}",
+                "non-local part silenced": f"{words} ({silenced[predicted] - one.probability:+.3f})",
+            }
+            caption += " Positions count from 0. Silenced: the output of the convolutions is replaced by zeros."
+    rows = [{"what": name, "value": value} for name, value in values.items()]
+    return Section(f"Node {short(one.name)} of {explained.graph}", rows, caption, text_columns=2)
+
+
+def _window_rows(one: Explanation) -> Rows:
+    """Return the window in order, followed by the other terms of the logits."""
+    nodes = [({"offset": f"{node.offset:+d}" if node.offset else "0"} | _cells(node), node) for node in one.window]
+    terms = [(cells, node.contributions) for cells, node in nodes]
+    return _logit_rows(one, terms, {"local part": one.own, "biases": one.bias})
+
+
+def _logit_rows(
+    one: Explanation, terms: Sequence[tuple[dict[str, str], Figures]], more: Mapping[str, Figures | None]
+) -> Rows:
+    """Return the terms of the logits of two classes: those of nodes, then the others, then their sum."""
+    headings, empty = _two_classes(one), dict.fromkeys(terms[0][0], "")
+    others = [(empty | {"node": name}, figures) for name, figures in (*more.items(), ("sum = logit", one.logits))]
+    return [
+        cells | {heading: f"{figures[number]:+.3f}" for heading, number in headings.items()}
+        for cells, figures in (*terms, *others)
+        if figures is not None
+    ]
+
+
+def _two_classes(one: Explanation) -> dict[str, int]:
+    """Return the predicted class and the other of interest, by the heading of their columns."""
+    classes = {f"predicted: {short(one.prediction)}": int(one.logits.argmax())}
+    if one.other_class is not None:
+        other = one.class_names[one.other_class]
+        classes[f"{'label' if one.label == other else 'runner-up'}: {short(other)}"] = one.other_class
+    return classes
+
+
+def _voters(one: Explanation, top: int) -> Section:
+    """Return the training nodes that vote for the node, by decreasing weight."""
+    if not one.voters:
+        return Section("Votes", [], "", "No training node is near it in the learned space.")
+    total = sum(voter.weight for voter in one.voters) or 1.0
+    terms = [
+        (
+            {
+                "node": short(voter.name),
+                "label": _label(voter),
+                "weight": f"{voter.weight:.3g}",
+                "share": f"{voter.weight / total:.1%}",
+            },
+            voter.contributions,
+        )
+        for voter in one.voters[:top]
+    ]
+    others = [voter.contributions for voter in one.voters[top:]]
+    rows = _logit_rows(one, terms, {"others": np.sum(others, axis=0) if others else None, "local part": one.own})
+    caption = (
+        f"The {len(terms):,} of largest weight among {len(one.voters):,} training nodes near it in the learned space. "
+        "Contributions to the logits of two classes: with that of the local part, they sum to the logit."
+    )
+    return Section("Votes", rows, caption, text_columns=2)
+
+
+def _neighbours(one: Explanation, top: int) -> Section:
+    shown, count = one.neighbours[:top], len(one.neighbours)
+    if not count:
+        return Section("Neighbours in the graph", [], "", "The node has no neighbours.")
+    caption = f"{len(shown):,} of {count:,} shown, by number; directions and self-loops are ignored."
+    if one.label is not None:
+        others = [node for node in one.window if node.offset]
+        caption += f" Its label is shared by {_agreeing(one, one.neighbours)} neighbours"
+        caption += f" and by {_agreeing(one, others)} others in its window." if others else "."
+    return Section("Neighbours in the graph", [_cells(node) for node in shown], caption, text_columns=3)
+
+
+def _agreeing(one: Explanation, nodes: Sequence[NodeFacts]) -> str:
+    known = [node for node in nodes if node.label is not None]
+    return f"{sum(node.label == one.label for node in known)} of {len(known)}"
+
+
+def _cells(node: NodeFacts) -> dict[str, str]:
+    return {"node": short(node.name), "label": _label(node), "prediction": short(node.prediction)}
+
+
+def _label(node: NodeFacts) -> str:
+    return "unknown" if node.label is None else short(node.label)

@@ -1,0 +1,212 @@
+"""Means with their intervals: a model compared with baselines, and paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from nlgnn.report.figures import PALETTE, tooltips
+from nlgnn.report.page import Figure, Headline, columns_of
+from nlgnn.report.table import Section
+from nlgnn.selection.statistics import Figures, Interval, compared_rows, paired_interval, spread
+from nlgnn.training.run_folder import Run
+
+MAJORITY = "majority class"
+NO_TEST_LABELS = (
+    "No test node has a label. The figures are those of the validation nodes, by which epochs were chosen, and are "
+    "optimistic."
+)
+AHEAD, NOT_CLEAR, BEHIND = "better", "unclear", "worse"
+STANDING_COLOURS = {AHEAD: PALETTE[0], NOT_CLEAR: PALETTE[7], BEHIND: PALETTE[5]}
+
+
+class Answer(NamedTuple):
+    """Figures in percent, by label, over the same splits. The model comes first, then what it is compared with.
+
+    `part` is "test", or "validation" if no test node has a label.
+    """
+
+    figures: Mapping[str, Figures]
+    part: str
+    metric: str
+    protocol: str
+    selection: str
+
+    @property
+    def model(self) -> str:
+        """The label of the model."""
+        return next(iter(self.figures))
+
+    @property
+    def differences(self) -> dict[str, Interval | None]:
+        """The model minus each of the others."""
+        (_, own), *others = self.figures.items()
+        return {label: paired_interval(own, figures) for label, figures in others}
+
+    def headline(self, verdict: str) -> Headline:
+        """Return the mean with its interval, where the model stands, and the verdict of a diagnosis."""
+        own = [value for value in self.figures[self.model] if value is not None]
+        mean, interval = spread(own), mean_interval(own)
+        what = f"{self.part} {self.metric} of {self.model}"
+        if interval is not None:
+            low, high = within_percent(interval)
+            what += f", 95 % interval {low:.1f} to {high:.1f}"
+        what += f", mean of {len(own)} run{'s' * (len(own) != 1)}, protocol {self.protocol}"
+        sentences = ["" if self.part == "test" else NO_TEST_LABELS, self.words, verdict]
+        return Headline("–" if mean is None else f"{mean.mean:.1f} %", what, [words for words in sentences if words])
+
+    @property
+    def words(self) -> str:
+        """The standing of the model in words: one sentence each for better, unclear and worse."""
+        kinds = {
+            AHEAD: "Clearly better than",
+            NOT_CLEAR: "Not clearly different from",
+            BEHIND: "Clearly worse than",
+        }
+        standings: dict[str, list[str]] = {kind: [] for kind in kinds}
+        for label, difference in self.differences.items():
+            if difference is not None:
+                standings[standing(difference)].append(f"{label} ({difference.mean:+.1f})")
+        return " ".join(f"{kinds[kind]} {', '.join(labels)}." for kind, labels in standings.items() if labels)
+
+    def figure(self) -> Figure:
+        """Return the figure of all means with their intervals."""
+        caption = (
+            f"Points are means over runs, bars 95 % t-intervals. Protocol {self.protocol}, one run per split; figures "
+            f"of {self.selection}. All models share splits and seeds. Splits overlap, so intervals are rather too "
+            "narrow."
+        )
+        return means_figure("Compared with baselines", f"{self.part} {self.metric} %", self.figures, caption)
+
+    def section(self) -> Section:
+        """Return the same figures as a table, with paired differences."""
+        heading = f"{self.part} {self.metric} %"
+        rows = compared_rows("model", heading, self.figures, f"{self.model} minus it", self.differences)
+        for row, figures in zip(rows, self.figures.values(), strict=True):
+            row["runs"] = str(sum(value is not None for value in figures))
+        caption = "Mean ± sample standard deviation; differences are paired over runs, with 95 % intervals."
+        return Section("", rows, caption)
+
+
+def standing(difference: Interval) -> str:
+    """Say whether a difference is clearly positive, clearly negative, or neither."""
+    return AHEAD if difference.is_above_zero else BEHIND if difference.is_below_zero else NOT_CLEAR
+
+
+def figures_of(runs: Sequence[Run], metric: str, part: str, indices: Sequence[int]) -> list[float | None]:
+    """Return the figures of the runs with these numbers."""
+    by_index = {run.index: (run.test if part == "test" else run.val).get(metric) for run in runs if run.failure is None}
+    return [by_index.get(index) for index in indices]
+
+
+def mean_interval(figures: Sequence[float]) -> Interval | None:
+    """Return the 95 % t-interval of a mean, or None if all figures are equal and say nothing about its error."""
+    return paired_interval(figures, [0.0] * len(figures)) if len(set(figures)) > 1 else None
+
+
+def within_percent(interval: Interval) -> tuple[float, float]:
+    """Return the ends of an interval, cut to 0 and 100, which few runs may exceed."""
+    return max(0.0, interval.low), min(100.0, interval.high)
+
+
+def interval_rows(compared: Mapping[str, Figures]) -> list[dict[str, Any]]:
+    """Return the mean and its 95 % t-interval of each model that has figures."""
+    rows = []
+    for label, figures in compared.items():
+        good = [value for value in figures if value is not None]
+        mean, interval = spread(good), mean_interval(good)
+        if mean is not None:
+            low, high = (mean.mean, mean.mean) if interval is None else within_percent(interval)
+            rows.append({"model": label, "mean": mean.mean, "low": low, "high": high, "runs": len(good)})
+    return rows
+
+
+def means_figure(title: str, axis: str, compared: Mapping[str, Figures], caption: str, half: bool = False) -> Figure:
+    """Draw the means of several models as points."""
+    rows = interval_rows(compared)
+    return Figure(title, means_chart("model", axis, len(rows)), {"rows": columns_of(rows)}, caption, half=half)
+
+
+def difference_rows(differences: Mapping[str, Interval | None]) -> list[dict[str, Any]]:
+    """Return a row for each known difference."""
+    return [
+        {
+            "difference": label,
+            "mean": interval.mean,
+            "low": interval.low,
+            "high": interval.high,
+            "runs": interval.pairs,
+            "standing": standing(interval),
+        }
+        for label, interval in differences.items()
+        if interval is not None
+    ]
+
+
+def differences_figures(
+    title: str, axis: str, differences: Mapping[str, Interval | None], caption: str
+) -> list[Figure]:
+    """Draw paired differences around a zero line. The list is empty if no difference is known."""
+    rows = difference_rows(differences)
+    chart = means_chart("difference", axis, len(rows), form="+.1f", colour="standing")
+    return [Figure(title, chart, {"rows": columns_of(rows)}, caption, half=True)] if rows else []
+
+
+def means_chart(label: str, axis: str, rows: int, form: str = ".1f", colour: str = "") -> Any:
+    """Draw points with horizontal intervals, one line per label; with `colour`, around a zero line."""
+    import altair
+
+    base = altair.Chart(altair.NamedData("rows")).encode(y=altair.Y(f"{label}:N", sort=None, title=None))
+    tooltip = tooltips([f"{label}:N", "mean:Q", "low:Q", "high:Q", "runs:Q"], mean=form, low=form, high=form)
+    x = altair.X("low:Q", title=axis, scale=altair.Scale(zero=False), axis=altair.Axis(tickCount=6))
+    intervals = base.mark_rule(strokeWidth=2).encode(x=x, x2=altair.X2("high:Q"))
+    points = base.mark_point(filled=True, size=90, opacity=1, color=PALETTE[0])
+    points = points.encode(x=altair.X("mean:Q"), tooltip=tooltip)
+    text = base.mark_text(align="left", dx=7).encode(x=altair.X("high:Q"), text=altair.Text("mean:Q", format=form))
+    layers = [intervals, points]
+    if colour:
+        scale = altair.Scale(domain=list(STANDING_COLOURS), range=list(STANDING_COLOURS.values()))
+        zero = altair.Chart(altair.NamedData("rows")).mark_rule(strokeDash=[3, 3], opacity=0.6)
+        coloured = [layer.encode(color=altair.Color(f"{colour}:N", title=None, scale=scale)) for layer in layers]
+        layers = [zero.encode(x=altair.XDatum(0)), *coloured]
+    return altair.layer(*layers, text).properties(width="container", height=34 * rows)
+
+
+def bars_chart(
+    label: str,
+    value: str,
+    axis: str,
+    rows: int,
+    *,
+    form: str = "",
+    most: float | None = None,
+    interval: bool = False,
+    more: Sequence[str] = (),
+) -> Any:
+    """Draw horizontal bars.
+
+    Args:
+        label: The field that names a bar.
+        value: The field that a bar is as long as.
+        axis: The title of the axis.
+        rows: The number of bars.
+        form: How to print the value at the end of a bar. It is not printed by default.
+        most: The end of the axis. It follows the data by default.
+        interval: If true, a line is drawn from the field `low` to the field `high`.
+        more: Further fields to show for the bar under the pointer.
+    """
+    import altair
+
+    base = altair.Chart(altair.NamedData("rows")).encode(
+        y=altair.Y(f"{label}:N", sort=None, title=None),
+        tooltip=tooltips([f"{label}:N", *(f"{field}:Q" for field in (value, *more))], **{value: form or ".3~f"}),
+    )
+    scale = altair.Scale() if most is None else altair.Scale(domain=[0, most])
+    x = altair.X(f"{value}:Q", title=axis, scale=scale, axis=altair.Axis(tickCount=6))
+    layers = [base.mark_bar(color=PALETTE[4], height={"band": 0.6}).encode(x=x)]
+    if interval:
+        layers.append(base.mark_rule(strokeWidth=2, clip=True).encode(x=altair.X("low:Q"), x2=altair.X2("high:Q")))
+    if form:
+        text = base.mark_text(align="left", dx=8).encode(text=altair.Text(f"{value}:Q", format=form))
+        layers.append(text.encode(x=altair.X("high:Q" if interval else f"{value}:Q")))
+    return altair.layer(*layers).properties(width="container", height=32 * rows)

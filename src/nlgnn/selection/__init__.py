@@ -1,0 +1,1 @@
+"""Selection of a model: diagnosis, controls, paired differences and the automatic choice."""

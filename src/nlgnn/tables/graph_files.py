@@ -1,0 +1,169 @@
+"""Graphs in one file: GraphML, and NumPy archives with a SciPy adjacency."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy import sparse
+
+from nlgnn.datasets.formats.common import reading, reading_npz
+from nlgnn.datasets.formats.heterophilous import read_heterophilous
+from nlgnn.errors import DataError, OptionError
+from nlgnn.graph.convert import from_scipy, import_extra
+from nlgnn.tables.encoder import FeatureEncoder
+from nlgnn.tables.read import TableGraph, make_features, read_graph, table_of_ids
+from nlgnn.tables.table_files import Content, check_is_file, check_unpacked_size, open_content
+
+KNOWN_ARRAYS = r"((adj|attr)_)?(matrix|data|indices|indptr|shape|format)|labels"
+NPZ = ".npz"
+GRAPH_FILES = (".graphml", ".graphml.gz", NPZ)
+LAYOUT = "adj_data, adj_indices, adj_indptr, adj_shape; attr_… or attr_matrix for features; labels"
+
+
+def read_graph_file(
+    path: str | Path,
+    *,
+    label: str | None = None,
+    split: str | None = None,
+    weight: str | None = None,
+    directed: bool | None = None,
+    name: str | None = None,
+    standardise: bool = True,
+    encoder: FeatureEncoder | None = None,
+    class_names: Sequence[str] | None = None,
+) -> TableGraph:
+    """Read a graph from a .graphml file (also compressed by gzip; needs NetworkX) or an .npz file.
+
+    Attributes of a GraphML file are columns as in `read_graph`. In an .npz file, features are numbers that are not
+    changed, labels are class numbers (-1 is unknown), and options that name columns are refused.
+
+    Args:
+        path: The file.
+        label: The attribute of labels.
+        split: The attribute of splits.
+        weight: The edge attribute of weights.
+        directed: Whether the direction of edges has a meaning; by default what a GraphML file says, or whether an
+            adjacency matrix is not symmetric.
+        name: The name of the graph; by default that of the file.
+        standardise: Scale numbers to mean 0 and standard deviation 1.
+        encoder: A fitted encoder for new nodes.
+        class_names: The classes of a trained model. Other labels are then an error.
+
+    Returns:
+        The graph with its encoder, notes and warnings.
+
+    Raises:
+        DataError: If the file cannot be used.
+        OptionError: If the file has another ending, or a column of an .npz file is named.
+    """
+    path = Path(path)
+    name = name or path.name.partition(".")[0] or "graph"
+    check_graph_file(path)
+    if has_columns(path):
+        content = open_content(path)
+        node_table, edge_table, file_directed = read_graphml(content)
+        with reading(path):
+            return read_graph(
+                node_table,
+                edge_table,
+                id="id",
+                label=label,
+                source=None if edge_table is None else "source",
+                target=None if edge_table is None else "target",
+                split=split,
+                weight=weight,
+                directed=file_directed if directed is None else directed,
+                name=name,
+                standardise=standardise,
+                encoder=encoder,
+                class_names=class_names,
+            )
+    if (label, split, weight) != (None, None, None):
+        raise OptionError(f"{path} has no columns to name.", "Leave label, split and weight out.")
+    return read_npz(path, directed, name, encoder)
+
+
+def check_graph_file(path: str | Path) -> None:
+    """Raise an error unless the name of a file is that of a graph file."""
+    if not str(path).lower().endswith(GRAPH_FILES):
+        raise OptionError(
+            f"{path} is neither .graphml nor .npz.", "Tables go to read_graph, or to --nodes and --edges."
+        )
+
+
+def has_columns(path: str | Path) -> bool:
+    """Return whether a graph file has named columns; a NumPy archive holds arrays."""
+    return not str(path).lower().endswith(NPZ)
+
+
+def read_graphml(content: Content) -> tuple[pl.DataFrame, pl.DataFrame | None, bool]:
+    """Return nodes and edges as tables, and whether edges have a direction."""
+    networkx = import_extra("networkx", "NetworkX", extra="networkx")
+    with reading(content.path):
+        source = content.source()
+        network = networkx.read_graphml(source if isinstance(source, BytesIO) else str(source))
+        if network.number_of_nodes() == 0:
+            raise DataError("It has no nodes.", "Give at least one.")
+        # Edges refer to the ids of GraphML, not to an attribute "id".
+        nodes = [{**data, "id": str(node)} for node, data in network.nodes(data=True)]
+        edges = [{**data, "source": str(u), "target": str(v)} for u, v, data in network.edges(data=True)]
+        # An attribute of several types becomes text.
+        tables = [pl.DataFrame(rows, infer_schema_length=None, strict=False) for rows in (nodes, edges)]
+        return tables[0], tables[1] if edges else None, bool(network.is_directed())
+
+
+def read_npz(path: Path, directed: bool | None, name: str, encoder: FeatureEncoder | None) -> TableGraph:
+    """Read an adjacency as SciPy saves it, or the arrays of public graph collections with features and labels."""
+    check_is_file(path)
+    with reading(path), zipfile.ZipFile(path) as archive:
+        unpacked_size = sum(member.file_size for member in archive.infolist())
+    check_unpacked_size(unpacked_size, path.stat().st_size, path)
+    with reading_npz(path) as stored:
+        as_lists = {"edges", "node_features", "node_labels"} <= set(stored)
+        # Other arrays, such as names, may be pickled objects, which are never loaded.
+        arrays = {name: np.asarray(stored[name]) for name in stored if re.fullmatch(KNOWN_ARRAYS, name)}
+    if as_lists:
+        graph = read_heterophilous(path, name=name, directed=bool(directed))
+        return TableGraph(graph, None, ("Edges, features and labels were not changed.",), ())
+    with reading(path):
+        adjacency = stored_matrix(arrays, "adj_")
+        x = stored_matrix(arrays, "attr_")
+        y = arrays.get("labels")
+        if adjacency is None:
+            raise DataError(f"There is no adjacency among its arrays {sorted(arrays)[:6]}.", f"Save these: {LAYOUT}.")
+        adjacency = sparse.csr_array(adjacency)
+        adjacency.sum_duplicates()
+        adjacency.eliminate_zeros()
+        graph = from_scipy(adjacency, x, y, directed, name)
+        weights = [] if graph.edge_weight is None else ["The entries of the adjacency are the weights of edges."]
+        notes = ["The adjacency, features and labels were not changed.", *weights]
+        if x is not None:
+            return TableGraph(graph, None, tuple(notes), ())
+        made = make_features(graph, table_of_ids(pl.Series(range(graph.num_nodes))), (), encoder, standardise=True)
+        return replace(made, notes=("The adjacency was not changed.", *weights, *made.notes))
+
+
+def stored_matrix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Any:
+    """Return the matrix whose arrays have this prefix (SciPy's own arrays have none), or None."""
+    if f"{prefix}matrix" in arrays:
+        return arrays[f"{prefix}matrix"]
+    if prefix == "adj_" and f"{prefix}data" not in arrays and "format" in arrays:
+        kind = arrays["format"].item()
+        if kind not in (b"csr", "csr"):
+            raise DataError(f"The matrix has format {kind!r}.", "Save it by scipy.sparse.save_npz(path, A.tocsr()).")
+        prefix = ""
+    if f"{prefix}data" not in arrays:
+        return None
+    data, indices, indptr, shape = (arrays[f"{prefix}{part}"] for part in ("data", "indices", "indptr", "shape"))
+    matrix = sparse.csr_array((data, indices, indptr), shape=tuple(int(size) for size in shape))
+    matrix.check_format(full_check=True)  # SciPy does not check them and might read outside the arrays
+    return matrix

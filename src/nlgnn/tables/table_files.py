@@ -1,0 +1,327 @@
+"""Tables from data frames and files, which are checked before they are parsed; Parquet and JSON lines."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BufferedIOBase, BytesIO
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from polars.exceptions import PanicException, PolarsError
+
+from nlgnn.errors import DataError, OptionError, nearest
+from nlgnn.tables.values import Table, check_distinct
+
+PARQUET, JSON_LINES, DELIMITED = (".parquet", ".pq"), (".jsonl", ".ndjson", ".json"), (".csv", ".tsv")
+TABLE_FILES = (*PARQUET, *JSON_LINES, *DELIMITED, ".txt", ".gz")  # files with other endings are read as text
+
+GZIP_MAGIC, BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
+# Files that are not tables, by their first bytes.
+FOREIGN = {
+    b"PK\x03\x04": "a zip archive or an Excel workbook",
+    b"\xd0\xcf\x11\xe0": "an Excel workbook of the old kind",
+    b"%PDF": "a PDF",
+    b"SQLite": "an SQLite database",
+    b"\x89HDF": "an HDF5 file",
+    b"\x93NUMPY": "a NumPy array",
+    b"\xff\xfe": "UTF-16 text",
+    b"\xfe\xff": "UTF-16 text",
+    b"BZh": "compressed with bzip2",
+    b"\xfd7zXZ": "compressed with xz",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd",
+}
+HOW_TO_SAVE = "Save the table as CSV (in Excel: CSV UTF-8), TSV, Parquet or JSON lines."
+# A compressed file is refused if it unpacks to more than half of the memory, or to more than both of these limits: text
+# of numbers and names rarely shrinks to a fiftieth.
+NEVER_TOO_LARGE, LARGEST_RATIO = 1 << 30, 200
+CHUNK = 1 << 20
+BYTES_PER_CELL = 16  # of a short text; numbers take half
+HOW_TO_WRITE_JSON = 'Write one object per line, such as {"id": "a", "age": 3}, and null for a missing value.'
+JSON_KINDS = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}
+JSON_KINDS |= {dict: "an object", type(None): ""}
+
+
+@dataclass(frozen=True)
+class Content:
+    """The bytes of a file, unpacked if it is compressed.
+
+    Args:
+        path: The file.
+        unpacked: The unpacked bytes; None if the file is not compressed.
+    """
+
+    path: Path
+    unpacked: bytes | None = None
+
+    def source(self) -> Path | BytesIO:
+        """Return the path or the unpacked bytes, for parsers."""
+        return self.path if self.unpacked is None else BytesIO(self.unpacked)
+
+    def opened(self) -> BufferedIOBase:
+        """Open the bytes as a file."""
+        return self.path.open("rb") if self.unpacked is None else BytesIO(self.unpacked)
+
+    def head(self, size: int = 1 << 16) -> bytes:
+        """Return the first bytes."""
+        with self.opened() as file:
+            return file.read(size)
+
+
+def open_content(path: Path) -> Content:
+    """Return the content of a file, and raise an error if it cannot be a table."""
+    check_is_file(path)
+    try:
+        with path.open("rb") as file:
+            begin = file.read(8)
+            if begin.startswith(GZIP_MAGIC):
+                file.seek(0)
+                content = Content(path, unpack(file, path))
+            else:
+                content = Content(path)
+    except OSError as error:
+        raise cannot_be_read(path, error) from error
+    head = content.head(8)
+    if not head:
+        raise DataError(f"{path} is empty.", "Write a line of column names and a line per row.")
+    for magic, what in FOREIGN.items():
+        if head.startswith(magic):
+            raise DataError(f"{path} is {what}, not a table.", HOW_TO_SAVE)
+    return content
+
+
+def check_is_file(path: Path) -> None:
+    """Raise an error unless the path is a regular file."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError as error:
+        how = "Check the name and the folder."
+        if path.parent.is_dir():
+            neighbours = sorted(entry.name for entry in path.parent.iterdir())
+            guess = nearest(path.name, neighbours)
+            how = guess if guess.startswith("Did you mean") else how
+        raise DataError(f"{path} does not exist.", how) from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise cannot_be_read(path, error) from error
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:  # polars refuses such names
+        raise DataError(f"{path} has a name that is not UTF-8 text.", "Rename the file or its folder.") from error
+    if stat.S_ISDIR(mode):
+        raise DataError(f"{path} is a folder.", "Name a file in it.")
+    if not stat.S_ISREG(mode):  # reading a pipe may block, and /dev/zero never ends
+        raise DataError(f"{path} is not a regular file.", "Save the table in a file first.")
+
+
+def cannot_be_read(path: Path, error: OSError | ValueError) -> DataError:
+    """Return the error about a file that cannot be opened."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return DataError(f"{path} cannot be read: {reason}.", "Check its name, its folder and its permissions.")
+
+
+def unpack(file: BufferedIOBase, path: Path) -> bytes:
+    """Return the unpacked bytes of a gzip file, and raise an error as soon as they are too many."""
+    packed_size = max(1, os.fstat(file.fileno()).st_size)
+    unpacked = BytesIO()
+    try:
+        with gzip.GzipFile(fileobj=file) as stream:
+            while chunk := stream.read(CHUNK):
+                unpacked.write(chunk)
+                check_unpacked_size(unpacked.tell(), packed_size, path)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path} is damaged or was cut off ({error}).", "Copy it again; gzip -t tests it.") from error
+    return unpacked.getvalue()
+
+
+def check_unpacked_size(size: int, packed_size: int, path: Path) -> None:
+    """Raise an error if a file unpacks to a suspicious size."""
+    too_much_for_memory = size > memory_bytes() // 2
+    if too_much_for_memory or (size > NEVER_TOO_LARGE and size > LARGEST_RATIO * packed_size):
+        reason = "half of this machine's memory" if too_much_for_memory else f"{LARGEST_RATIO} times its own size"
+        raise DataError(
+            f"{path} unpacks to more than {size / 1e9:.1f} GB, which is more than {reason}.",
+            "If you expect this size, unpack the file first, or save it as Parquet, and name the new file.",
+        )
+
+
+def memory_bytes() -> int:
+    """Return the memory of this machine; that of a large one if the system does not report it."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 36
+
+
+def read_table(source: object, what: str = "the table") -> Table:
+    """Read a table from a file or a data frame.
+
+    CSV and TSV (the delimiter is found by the ending and the header), Parquet and JSON lines are read; text formats may
+    be compressed by gzip. Cells of CSV and TSV files stay text.
+
+    Args:
+        source: A path, a data frame of polars or pandas, or a `Table`, which is returned.
+        what: The name of a data frame in messages.
+
+    Returns:
+        The table.
+
+    Raises:
+        DataError: If the file is missing, damaged or empty.
+        OptionError: If the source is of another type.
+
+    Example:
+        >>> read_table(pl.DataFrame({"id": ["a", "b"]})).columns
+        ('id',)
+    """
+    if isinstance(source, (str, Path)):
+        return _read_file(Path(source))
+    if isinstance(source, Table):
+        return source
+    if isinstance(source, pl.DataFrame):
+        return Table.from_frame(source, what)
+    if type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
+        return Table.from_frame(_from_pandas(source, what), what)
+    raise OptionError(f"{what} is a {type(source).__name__}.", "Give a path, or a data frame of polars or pandas.")
+
+
+def _from_pandas(frame: Any, what: str) -> pl.DataFrame:
+    # Ids are often the index. An unnamed index of integers only remains from row numbers after filtering or sorting.
+    unnamed = all(name is None for name in frame.index.names)
+    frame = frame.reset_index(drop=unnamed and frame.index.dtype.kind in "iu").rename(columns=str)
+    check_distinct(list(frame.columns), what)
+    try:
+        return pl.from_pandas(frame)
+    except Exception as error:  # Arrow, pandas and polars have their own exceptions
+        raise DataError(
+            f"{what} cannot be read ({str(error).splitlines()[0]}).", "Give each column values of one type."
+        ) from error
+
+
+def _read_file(path: Path) -> Table:
+    from nlgnn.tables.csv import read_delimited
+
+    content = open_content(path)
+    endings = [ending.lower() for ending in path.suffixes]
+    ending = next((ending for ending in reversed(endings) if ending != ".gz"), "")
+    head = content.head(64).removeprefix(BOM).lstrip()
+    if ending in PARQUET or head.startswith(b"PAR1"):
+        return open_parquet(content)
+    if ending in JSON_LINES or (ending not in DELIMITED and head.startswith(b"{")):
+        return read_json_lines(content)
+    return read_delimited(content, ending)
+
+
+def open_parquet(content: Content) -> Table:
+    """Open a Parquet file whose columns are read when they are used.
+
+    pyarrow reads it, because it reports a damaged file where polars would panic.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    faults = (pyarrow.ArrowException, OSError, PolarsError, PanicException, TypeError, ValueError)
+    source = content.source()
+    try:
+        # With a memory map, the bytes of the file do not count as memory of this process.
+        file = parquet.ParquetFile(source if isinstance(source, BytesIO) else str(source), memory_map=True)
+        columns, num_rows = tuple(file.schema_arrow.names), file.metadata.num_rows
+    except faults as error:
+        raise damaged(content, error) from error
+    if num_rows * BYTES_PER_CELL > memory_bytes() // 2:  # a few bytes can encode one value 10^12 times
+        raise DataError(
+            f"{content.path} says that it has {num_rows:,} rows: one column takes half of this machine's memory.",
+            "If this is right, select the rows that you need first.",
+        )
+
+    def load(name: str) -> pl.Series:
+        try:
+            table = file.read(columns=[name])
+            table.validate(full=True)  # polars does not check what it is given
+            series = pl.Series(name, table.column(0))
+        except faults as error:
+            raise damaged(content, error, f", column {name!r}") from error
+        if len(series) != num_rows:
+            raise damaged(content, f"{len(series)} values instead of {num_rows}", f", column {name!r}")
+        return series
+
+    return Table(str(content.path), columns, num_rows, load)
+
+
+def damaged(content: Content, error: object, where: str = "") -> DataError:
+    """Return the error about a Parquet file that cannot be read."""
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    return DataError(
+        f"{content.path}{where} cannot be read as Parquet ({reason}).", "It is damaged or was cut off: copy it again."
+    )
+
+
+def read_json_lines(content: Content) -> Table:
+    """Read a file of one JSON object per line, whose keys are the columns."""
+    source: Any = content.source()
+    if isinstance(source, BytesIO) or content.head(3) == BOM:
+        with content.opened() as file:
+            source = file.read().removeprefix(BOM)
+    try:
+        frame = pl.read_ndjson(source, infer_schema_length=None)
+    except (PolarsError, PanicException, RecursionError) as error:
+        check_lines(content)
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise DataError(f"{content.path} cannot be read as JSON lines ({reason}).", HOW_TO_WRITE_JSON) from error
+
+    def place_of(row: int) -> str:
+        number, _ = next(islice(object_lines(content), row, None))
+        return f"{content.path}, line {number}"
+
+    return Table.from_frame(frame, str(content.path), place_of)
+
+
+def object_lines(content: Content) -> Iterator[tuple[int, bytes]]:
+    """Yield the number and the bytes of each line that is not blank."""
+    with content.opened() as file:
+        for number, line in enumerate(file, start=1):
+            line = line.removeprefix(BOM) if number == 1 else line
+            if line.strip():
+                yield number, line
+
+
+def check_lines(content: Content) -> None:
+    """Raise an error for the first line that is not an object, or whose values have another type than before."""
+    kinds: dict[str, tuple[str, int]] = {}
+    for number, line in object_lines(content):
+        where = f"{content.path}, line {number}"
+        try:
+            values = json.loads(line.decode(), parse_constant=_refuse_constant)
+        except UnicodeDecodeError as error:
+            raise not_utf8(f"{where}, byte {error.start + 1}", content) from error
+        except (ValueError, RecursionError) as error:
+            reason = "too deeply nested" if isinstance(error, RecursionError) else str(error)
+            raise DataError(f"{where} is not JSON ({reason}).", HOW_TO_WRITE_JSON) from error
+        if not isinstance(values, dict):
+            raise DataError(f"{where} is a {type(values).__name__}, not an object.", HOW_TO_WRITE_JSON)
+        for name, value in values.items():
+            kind = JSON_KINDS[type(value)]
+            first_kind, first_line = kinds.setdefault(name, (kind, number)) if kind else (kind, number)
+            if kind != first_kind and {kind, first_kind} != {"a number", "text"}:
+                raise DataError(
+                    f"{where}, column {name!r} is {kind}, but in line {first_line} it is {first_kind}.",
+                    "Give each column values of one kind.",
+                )
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON value: write null")
+
+
+def not_utf8(where: str, content: Content) -> DataError:
+    """Return the error about text in another encoding."""
+    return DataError(
+        f"{where} is not UTF-8 text.",
+        f"Save the file as UTF-8; if it is Latin-1: iconv -f latin1 -t utf-8 {content.path} > utf8-{content.path.name}",
+    )

@@ -1,0 +1,128 @@
+"""Checks before training: everything that would make it fail, or go wrong silently."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
+
+from nlgnn.errors import DataError, NlgnnError, OptionError
+from nlgnn.graph.graph import Graph
+from nlgnn.graph.splits import Split
+from nlgnn.nn.base import Model, as_model, prepare
+from nlgnn.training.device import choose_device, limited_threads, model_like
+from nlgnn.training.loop import evaluate
+from nlgnn.training.memory import surely_fits
+from nlgnn.training.metrics import check_metric
+from nlgnn.training.recipe import Recipe
+from nlgnn.training.replica import Job
+
+
+def check_graph(graph: Graph) -> None:
+    """Raise an `OptionError` for something other than a `Graph`."""
+    if not isinstance(graph, Graph):
+        raise OptionError(
+            f"a {type(graph).__name__} is no Graph.", "Make one of it: from_pyg, from_networkx, load_graph or Graph."
+        )
+
+
+def example_of(factory: Callable[[], nn.Module]) -> Model:
+    """Return a model of a factory; raise where the factory, or a module from elsewhere, would fail in training."""
+    try:
+        inspect.signature(factory).bind()
+    except TypeError as error:
+        raise OptionError(
+            f"what makes a model cannot be called without arguments: {error}.", "Give a function: lambda: MyModel(...)."
+        ) from None
+    except ValueError:  # of something written in C: it is called as it is
+        pass
+    model = model_like(factory)
+    if not isinstance(model, nn.Module):
+        raise OptionError(f"a {type(model).__name__} is no module.", "Give what makes a torch.nn.Module.")
+    if any(isinstance(parameter, UninitializedParameter) for parameter in model.parameters()):
+        raise OptionError(
+            f"{type(model).__name__} waits for its first input to know its widths.",
+            "Give in_channels=graph.num_features, not -1.",
+        )
+    return as_model(model)
+
+
+def check_apart(models: Sequence[Model]) -> None:
+    """Raise if models share weights: what one learns, also from nodes that another one tests, would reach the other."""
+    seen: set[int] = set()
+    for model in models:
+        trained = {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
+        if seen & trained:
+            raise OptionError(
+                f"{type(model.unwrapped).__name__} shares weights with another model, of another split or setting.",
+                "Make every module inside its function: lambda: NonLocal(MyModel(...), ...).",
+            )
+        seen |= trained
+
+
+def check_output(job: Job, graph: Graph) -> None:
+    """Call a model once, as evaluation does, and raise if it does not return logits for every node.
+
+    Models of this package with the widths of the graph are not called, nor models whose memory is estimated first.
+    """
+    recipe, wanted = job.recipe, (graph.num_nodes, graph.num_classes)
+    if _has_widths_of(graph, job.factory) or recipe.memory is not None or not surely_fits(graph):
+        return
+    model, device = as_model(model_like(job.factory)), choose_device(recipe.device)
+    name, inputs = type(model.unwrapped).__name__, tuple[Any, ...]()
+    with limited_threads(recipe.threads, graph):
+        try:
+            inputs = prepare(model, graph.scale_features(recipe.features), device)
+            model.to(device)
+            model.start(inputs, torch.tensor(np.where(job.split.train, graph.y, -1), device=device))
+            logits = evaluate(model, inputs)
+        except (NlgnnError, torch.OutOfMemoryError):
+            raise
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            shapes = ", ".join(str(list(part.shape)) if hasattr(part, "shape") else repr(part) for part in inputs)
+            given = f" with what it is given, tensors of shape {shapes}" if inputs else ""
+            raise OptionError(
+                f"{name} cannot be called{given}: {type(error).__name__}: {error}.",
+                f"Its forward takes x of {graph.num_features} features and edge_index, or what its own prepare(graph) "
+                "returns, a tuple of tensors.",
+            ) from error
+    if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
+        shape = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise OptionError(
+            f"{name} gives {shape}; graph {graph.name!r} needs logits {list(wanted)}, one a node and class.",
+            "Set its out_channels to graph.num_classes.",
+        )
+
+
+def _has_widths_of(graph: Graph, factory: Callable[[], nn.Module]) -> bool:
+    """Return whether a model of this package has the widths of the graph, so that it needs no trial."""
+    if not isinstance(factory, partial) or not factory.func.__module__.startswith("nlgnn."):
+        return False
+    given = inspect.signature(factory.func).bind_partial(*factory.args, **factory.keywords).arguments
+    return (given.get("in_channels"), given.get("out_channels")) == (graph.num_features, graph.num_classes)
+
+
+def check(graph: Graph, splits: Sequence[Split], recipe: Recipe) -> None:
+    """Raise whatever would make training fail, before it begins."""
+    choose_device(recipe.device)
+    check_metric(recipe.metric, graph.num_classes)
+    if not splits:
+        raise OptionError("there are no splits to train on.", "Give at least one, or the name of a protocol.")
+    for split in splits:
+        where = f"graph {graph.name!r}, split {split.index} of {split.protocol!r}"
+        split.check_length(graph.num_nodes, where)
+        for part, mask in (("training", split.train), ("validation", split.val)):
+            if not mask.any():
+                raise DataError(f"{where}: there are no {part} nodes.", "Label more nodes, or use another split.")
+            unlabelled = (mask & ~graph.labelled).nonzero()[0]
+            if len(unlabelled):
+                raise DataError(
+                    f"{where}: {part} node {unlabelled[0]} has no label ({len(unlabelled)} such nodes).",
+                    "Leave nodes without a label out of training and validation.",
+                )

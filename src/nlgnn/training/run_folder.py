@@ -1,0 +1,397 @@
+"""Run: the outcome of training one model. RunFolder: runs on disk, written atomically and resumable."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from nlgnn.errors import RunFolderError
+from nlgnn.files import missing_parents, remove_empty, sha256_of, write_whole, write_whole_folder
+
+FORMAT_VERSION = 1
+
+
+@dataclass
+class Run:
+    """One model trained on one split.
+
+    Attributes:
+        index: The number of the run within its training.
+        seed: The seed of its random numbers.
+        protocol: The name of the split protocol.
+        split: The number of the split within the protocol.
+        epochs: The number of epochs that were trained.
+        chosen_epoch: The epoch whose weights are kept, chosen by validation.
+        seconds: The training time; models that were trained at once share the time equally.
+        val: Every metric on the validation nodes at the chosen epoch, in percent.
+        test: Every metric on the test nodes at the chosen epoch, in percent.
+        failure: The reason why the run has no figures, such as a loss that became infinite; None if it succeeded.
+        curves: One value per epoch, by name.
+        state: The weights of the chosen epoch.
+    """
+
+    index: int
+    seed: int
+    protocol: str
+    split: int
+    epochs: int = 0
+    chosen_epoch: int = 0
+    seconds: float = 0.0
+    val: dict[str, float] = field(default_factory=dict)
+    test: dict[str, float] = field(default_factory=dict)
+    failure: str | None = None
+    curves: dict[str, list[float]] = field(default_factory=dict, repr=False)
+    state: dict[str, Tensor] = field(default_factory=dict, repr=False)
+
+    @property
+    def ms_per_epoch(self) -> float:
+        """Return the milliseconds per epoch, training step and evaluation together."""
+        return 1000 * self.seconds / max(1, self.epochs)
+
+    def summary(self) -> dict[str, Any]:
+        """Return everything except the arrays, for JSON."""
+        return {name: value for name, value in asdict(self).items() if name not in ("curves", "state")}
+
+
+@dataclass
+class Checkpoint:
+    """The state of an unfinished run at the end of an epoch."""
+
+    index: int
+    seconds: float
+    curves: dict[str, list[float]]
+    model: dict[str, Tensor]
+    best: dict[str, Tensor]
+    optimizer: dict[str, Tensor]
+
+
+class RunFolder:
+    """The folder of one training: settings, figures, curves and weights of its runs.
+
+    It holds `config.json`, `summary.json`, `curves.jsonl` and `models/00.safetensors …`, and
+    `checkpoint.safetensors` while runs are unfinished. Every file is written atomically, so a killed process leaves
+    the old state or the new one. `summary.json` is written last: a run that is listed there is complete. It also holds
+    the checksums of the weights.
+    """
+
+    new_parents: Sequence[Path] = ()  # parent folders that were created for it, the nearest first
+
+    def __init__(self, path: Path, config: dict[str, Any]) -> None:
+        self.path, self.config = path, config
+        self._identity: str | None = None
+        self._runs: dict[int, dict[str, Any]] = {}
+        self._checksums: dict[str, str] = {}
+        with contextlib.suppress(FileNotFoundError):
+            summary = json.loads((path / "summary.json").read_text())
+            self._runs = {int(run["index"]): Run(**run).summary() for run in summary["runs"]}
+            self._identity = summary["identity"]
+            self._checksums = dict(summary["weights"])
+
+    @classmethod
+    def create(cls, path: Path, config: dict[str, Any]) -> RunFolder:
+        """Create a folder for a new training.
+
+        Args:
+            path: The folder, which must not exist.
+            config: The settings of the training, which must be JSON values.
+
+        Raises:
+            RunFolderError: If the folder exists or cannot be created.
+        """
+        cls.refuse_existing(path)
+        config = {"format_version": FORMAT_VERSION, **config}
+
+        def write(part: Path) -> None:
+            (part / "models").mkdir()
+            (part / "config.json").write_text(json.dumps(config, indent=2))
+
+        new_parents = missing_parents(path)
+        make_folder(path, write)
+        folder = cls(path, config)
+        folder.new_parents = new_parents
+        return folder
+
+    @staticmethod
+    def refuse_existing(path: Path) -> None:
+        """Raise a `RunFolderError` if a path exists or cannot be used."""
+        try:
+            exists = path.exists()
+        except OSError as error:  # such as a name that is too long
+            raise RunFolderError(f"{path} cannot be used: {error.strerror}.", "Name another folder (--out).") from None
+        if exists and not path.is_dir():
+            raise RunFolderError(f"{path} exists and is not a folder.", "Name a new folder (--out).")
+        if exists:
+            resume = f"Go on with it (--resume {path}), name" if (path / "config.json").is_file() else "Name"
+            raise RunFolderError(f"{path} exists already.", f"{resume} another folder, or remove it.")
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Open an existing folder.
+
+        Raises:
+            RunFolderError: If the folder is missing, damaged or was written by a newer version.
+        """
+        config = read_description(path, "config.json", "run folder")
+        try:
+            return cls(path, config)
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise RunFolderError(
+                f"{path} cannot be read as a run folder: {error}.", "Restore its JSON files or train again."
+            ) from None
+
+    def claim(self, identity: str, comparable: bool = True) -> None:
+        """Record which training this folder belongs to.
+
+        Args:
+            identity: A hash of all that decides the figures.
+            comparable: False if two trainings of the same model could not be told apart.
+
+        Raises:
+            RunFolderError: If it belongs to another training, or if that cannot be known.
+        """
+        if self._identity is not None and not comparable:
+            raise RunFolderError(
+                f"{self.path} holds runs already, and a lambda or a function inside a function cannot be compared "
+                "with what made them.",
+                "Give a class, functools.partial of a class, or what nlgnn.configure returns; or another folder.",
+            )
+        self.require(identity)
+        if self._identity is None:
+            self._identity = identity
+            self._write_summary()
+
+    def require(self, identity: str) -> None:
+        """Raise a `RunFolderError` if the runs in this folder belong to another training."""
+        if self._identity not in (None, identity):
+            raise RunFolderError(
+                f"{self.path} holds another training: its graph, splits, class names, recipe or model differ.",
+                "Restore what it was trained with, or train into a new folder.",
+            )
+
+    def finished_run(self, index: int) -> Run | None:
+        """Return a run with its weights and curves, or None if it is not finished."""
+        if index not in self._runs:
+            return None
+        run = Run(**self._runs[index])
+        if run.failure is None:
+            file = self._model_path(index)
+            run.state = read_tensors(file, self._checksums.get(file.name, ""))
+            run.curves = self._curves.get(index, {})
+        return run
+
+    def finished_runs(self) -> list[Run]:
+        """Return all finished runs, including failed ones."""
+        found = (self.finished_run(index) for index in sorted(self._runs))
+        return [run for run in found if run is not None]
+
+    def save_run(self, run: Run) -> None:
+        """Write a finished run: weights and curves first, the summary last."""
+        if run.failure is None:
+            file = self._model_path(run.index)
+            self._write(file, lambda path: save_tensors(run.state, path))
+            self._checksums[file.name] = sha256_of(file)
+            self._curves[run.index] = run.curves
+            self._write_curves(self._curves)
+        self._runs[run.index] = run.summary()
+        self._write_summary()
+
+    def _write_summary(self) -> None:
+        runs = [self._runs[index] for index in sorted(self._runs)]
+        kept = {"identity": self._identity, "weights": self._checksums, "runs": runs}
+        summary = {"format_version": FORMAT_VERSION, **kept}
+        self._write(self.path / "summary.json", lambda path: path.write_text(json.dumps(summary, indent=2)))
+
+    @property
+    def _checkpoint_path(self) -> Path:
+        return self.path / "checkpoint.safetensors"
+
+    def save_checkpoints(self, replicas: Sequence[Checkpoint]) -> None:
+        """Write all unfinished runs to one file."""
+        tensors: dict[str, Tensor] = {}
+        for saved in replicas:
+            for part in ("model", "best", "optimizer"):
+                tensors |= {f"{saved.index}/{part}/{name}": value for name, value in getattr(saved, part).items()}
+        states = {saved.index: [saved.seconds, saved.curves] for saved in replicas}
+        metadata = {"states": json.dumps(states)}
+        self._write(self._checkpoint_path, lambda path: save_tensors(tensors, path, metadata))
+
+    def checkpoints(self) -> dict[int, Checkpoint]:
+        """Return the unfinished runs by their number."""
+        if not self._checkpoint_path.exists():
+            return {}
+        tensors = read_tensors(self._checkpoint_path)
+        try:
+            with safe_open(self._checkpoint_path, "pt") as file:
+                states = json.loads(file.metadata()["states"])
+            found = {}
+            for index, (seconds, curves) in states.items():
+                parts: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}}
+                for part, values in parts.items():
+                    prefix = f"{index}/{part}/"
+                    values |= {key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)}
+                found[int(index)] = Checkpoint(int(index), seconds, curves, **parts)
+        except (ValueError, KeyError, TypeError) as error:
+            raise damaged(self._checkpoint_path, error) from None
+        return found
+
+    def remove_checkpoints(self) -> None:
+        """Remove the checkpoint file when all runs are finished."""
+        self._checkpoint_path.unlink(missing_ok=True)
+
+    def write_predictions(self, columns: dict[str, Any]) -> None:
+        """Write `predictions.parquet`."""
+        self._write(self.path / "predictions.parquet", lambda path: write_parquet(path, columns))
+        self.remove_checkpoints()  # a process may have been killed just before it did so itself
+
+    def bad_config(self, why: object) -> RunFolderError:
+        """Return the error for settings that cannot be used."""
+        return RunFolderError(f"{self.path}/config.json: {why}.", "Restore the file or train again.")
+
+    def remove_if_nothing_was_trained(self) -> None:
+        """Remove the folder if it holds neither runs nor checkpoints."""
+        if not self._runs and not self._checkpoint_path.exists():
+            shutil.rmtree(self.path, ignore_errors=True)
+            remove_empty(self.new_parents)
+
+    def _model_path(self, index: int) -> Path:
+        return self.path / "models" / f"{index:02d}.safetensors"
+
+    @cached_property
+    def _curves(self) -> dict[int, dict[str, list[float]]]:
+        curves: dict[int, dict[str, list[float]]] = {}
+        path = self.path / "curves.jsonl"
+        try:
+            for line in path.read_text().splitlines() if path.exists() else []:
+                row = json.loads(line)
+                of_run = curves.setdefault(row.pop("run"), {})
+                row.pop("epoch")
+                for name, value in row.items():
+                    of_run.setdefault(name, []).append(value)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise damaged(path, error) from None
+        return curves
+
+    def _write_curves(self, curves: dict[int, dict[str, list[float]]]) -> None:
+        lines = [
+            json.dumps({"run": index, "epoch": epoch, **dict(zip(of_run, values, strict=True))})
+            for index, of_run in sorted(curves.items())
+            for epoch, values in enumerate(zip(*of_run.values(), strict=True), start=1)
+        ]
+        self._write(self.path / "curves.jsonl", lambda path: path.write_text("".join(f"{line}\n" for line in lines)))
+
+    def _write(self, path: Path, write: Callable[[Path], object]) -> None:
+        try:
+            write_whole(path, write)
+        except OSError as error:
+            raise RunFolderError(
+                f"{path} cannot be written: {error.strerror or error}. What was there before is untouched.",
+                f"Make room or mend the permissions, then go on with: nlgnn train --resume {self.path}",
+            ) from error
+
+
+def read_description(path: Path, name: str, kind: str) -> dict[str, Any]:
+    """Return the JSON object that describes a folder.
+
+    Args:
+        path: The folder.
+        name: The name of the JSON file in it.
+        kind: The kind of folder, for errors.
+
+    Raises:
+        RunFolderError: If the file is missing, damaged or was written by a newer version.
+    """
+    try:
+        content: Any = json.loads((path / name).read_text(encoding="utf-8"))
+        if not isinstance(content, dict) or "format_version" not in content:
+            raise ValueError(f"{name} has no format_version")
+        version = int(content["format_version"])
+    except (FileNotFoundError, NotADirectoryError):
+        what = f"{path} is not a {kind}: it has no {name}." if path.exists() else f"there is no folder {path}."
+        raise RunFolderError(what, "Give a folder that this package made.") from None
+    except (ValueError, TypeError, OSError) as error:
+        raise RunFolderError(
+            f"{path} cannot be read as a {kind}: {error}.", f"Restore {name} or train again."
+        ) from None
+    if version > FORMAT_VERSION:
+        raise RunFolderError(
+            f"{path} was written by a newer version (format {version}).", "Update this package to read it."
+        )
+    return content
+
+
+def make_folder(path: Path, write: Callable[[Path], object]) -> None:
+    """Create a folder atomically; raise a `RunFolderError` if it cannot be made."""
+    try:
+        write_whole_folder(path, write)
+    except OSError as error:
+        raise RunFolderError(
+            f"the folder {path} cannot be made: {error.strerror or error}.", "Name a folder that can be written."
+        ) from error
+
+
+def damaged(path: Path, error: Exception) -> RunFolderError:
+    """Return the error for a file that cannot be read."""
+    return RunFolderError(f"{path} is damaged: {error}.", "Restore the file or train again.")
+
+
+def read_tensors(path: Path, checksum: str | None = None) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file, after comparing its checksum if one is given.
+
+    Raises:
+        RunFolderError: If the file is missing, cannot be read, or has another checksum.
+    """
+    try:
+        if checksum is not None and checksum != sha256_of(path):
+            raise damaged(path, ValueError("its checksum differs from the one that was recorded when it was written"))
+        tensors: dict[str, Tensor] = load_file(path)
+        return tensors
+    except FileNotFoundError:
+        raise RunFolderError(f"{path} is missing.", "Restore the file or train again.") from None
+    except PermissionError as error:
+        raise RunFolderError(f"{path} cannot be read: {error.strerror}.", "Ask its owner to let you read it.") from None
+    except (SafetensorError, OSError) as error:
+        raise damaged(path, error) from None
+
+
+def load_weights(model: nn.Module, state: dict[str, Tensor], where: object) -> None:
+    """Load weights into a model after checking that names and shapes agree."""
+    check_weights(model, state, where)
+    model.load_state_dict(state)
+
+
+def check_weights(model: nn.Module, state: dict[str, Tensor], where: object) -> None:
+    """Raise a `RunFolderError` if weights belong to another model."""
+    own = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    given = {name: tuple(value.shape) for name, value in state.items()}
+    for name in sorted(own.keys() | given.keys()):
+        if own.get(name) != given.get(name):
+            raise RunFolderError(
+                f"the weights in {where} belong to another model: {name} is {given.get(name, 'missing')} there, "
+                f"{own.get(name, 'missing')} in {type(model).__name__}.",
+                "Use the model and the options that they were trained with.",
+            )
+
+
+def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
+    """Write tensors to a safetensors file."""
+    # Copies, because a model may hold one tensor under two names, which safetensors refuses.
+    copies = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
+    path.write_bytes(save(copies, metadata))  # save_file of safetensors denies other users access
+
+
+def write_parquet(path: Path, columns: Mapping[str, Any]) -> None:
+    """Write columns to a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(dict(columns)), path)

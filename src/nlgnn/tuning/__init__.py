@@ -1,0 +1,1 @@
+"""Searches over the options of a model by validation."""

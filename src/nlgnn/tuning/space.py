@@ -1,0 +1,141 @@
+"""Space: the settings of a search. Options with several values are searched, options with one value are fixed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from nlgnn.errors import OptionError
+from nlgnn.models.build import resolve
+from nlgnn.models.options import idle_options, model_options, refuse_idle
+from nlgnn.models.registry import get_system
+from nlgnn.training.recipe import EXECUTION, Recipe
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+
+# Options that change no result, options across which validation figures are not comparable, and the search's own.
+NOT_SEARCHED = EXECUTION | {"seed", "metric", "selection", "epochs"}
+
+VOTES_HAVE_TRIES = "how much votes count is chosen by validation, which makes their validation figures too good"
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Space:
+    """A grid of settings.
+
+    Attributes:
+        searched: The values of each searched option.
+        fixed: The value of each option that all settings share.
+
+    Example:
+        >>> space = Space({"lr": (0.01, 0.1), "hidden": (16, 48)}, {"epochs": 100})
+        >>> space.size, space.setting(1)
+        (4, {'lr': 0.01, 'hidden': 48})
+    """
+
+    searched: Mapping[str, tuple[Any, ...]]
+    fixed: Values
+
+    @property
+    def size(self) -> int:
+        """Return the number of settings in the grid."""
+        return prod(len(values) for values in self.searched.values())
+
+    def choices(self) -> dict[str, BaseDistribution]:
+        """Return the searched options as distributions of Optuna."""
+        from optuna.distributions import CategoricalDistribution
+
+        return {name: CategoricalDistribution(values) for name, values in self.searched.items()}
+
+    def setting(self, number: int) -> dict[str, Any]:
+        """Return one setting of the grid, numbered in the order of nested loops."""
+        chosen = {}
+        for name, values in reversed(list(self.searched.items())):
+            number, place = divmod(number, len(values))
+            chosen[name] = values[place]
+        return {name: chosen[name] for name in self.searched}
+
+    def each_value(self) -> list[dict[str, Any]]:
+        """Return settings in which every value occurs at least once, for checking each value."""
+        first = {name: values[0] for name, values in self.searched.items()}
+        return [first, *({**first, name: value} for name, values in self.searched.items() for value in values[1:])]
+
+    def settings(self, number: int | None) -> list[dict[str, Any]]:
+        """Return a random sample of the grid, or all of it if `number` is None.
+
+        The sample is the same every time, and a larger sample begins with the smaller ones.
+        """
+        if number is None or number >= self.size:
+            return [self.setting(place) for place in range(self.size)]
+        draw, places = random.Random(0), dict[int, None]()
+        while len(places) < number:
+            places.setdefault(draw.randrange(self.size))
+        return [self.setting(place) for place in places]
+
+
+def read_space(model: str, options: Values) -> Space:
+    """Return the search space of a model.
+
+    Args:
+        model: The name of the model.
+        options: Options that replace the model's own search values. A list, or text with commas, is searched; one value
+            is fixed.
+
+    Raises:
+        OptionError: If a value is not valid, or an option cannot be searched.
+    """
+    system = get_system(model)
+    given = {name: values_of(model, name, value) for name, value in options.items()}
+    for name, values in given.items():
+        if len(values) > 1 and name in NOT_SEARCHED:
+            raise OptionError(f"{name} cannot be searched over: it has {len(values)} values.", "Give one value.")
+    known = (model_options(system).keys() | Recipe.model_fields.keys()) - idle_options(system, given).keys()
+    usual = {name: values_of(model, name, values) for name, values in system.search_space.items() if name in known}
+    together = {**usual, **dict(sorted(given.items()))}  # samples must not depend on the order of options
+    return Space(
+        {name: values for name, values in together.items() if len(values) > 1},
+        {name: values[0] for name, values in together.items() if len(values) == 1},
+    )
+
+
+def values_of(model: str, name: str, given: Any) -> tuple[Any, ...]:
+    """Return the values given for an option, each checked by the type of the option, without repetitions."""
+    if isinstance(given, str):
+        given = [text.strip() for text in given.split(",") if text.strip()]
+    values = given if isinstance(given, list | tuple) else [given]
+    if not values:
+        raise OptionError(f"{name} has no values.", "Give one to fix it, or several, separated by commas.")
+    of_model = model_options(get_system(model))
+    if name in of_model:
+        values = [of_model[name].check(value) for value in values]
+    elif name in Recipe.model_fields:
+        values = [getattr(Recipe(**{name: value}), name) for value in values]
+    try:  # values of an unknown option stay as they are; `resolve` raises the error for it
+        return tuple(dict.fromkeys(values))
+    except TypeError:
+        raise OptionError(
+            f"{name}={given!r} is neither a value nor a list of values.", "Give numbers or text."
+        ) from None
+
+
+def check_space(model: str, graph_name: str, preset: str | None, options: Values) -> None:
+    """Check all options of a search before a graph is read.
+
+    Raises:
+        OptionError: If the model does not take a value, or if a given option has no effect.
+    """
+    space = read_space(model, options)
+    for setting in space.each_value():
+        resolve(model, graph_name, preset, {**space.fixed, **setting})
+    refuse_idle(get_system(model), {name: space.searched.get(name) or (space.fixed[name],) for name in options})
+
+
+def setting_words(setting: Values) -> str:
+    """Return a setting as text: its key in a study, and the way it is shown."""
+    return ", ".join(f"{name}={value}" for name, value in setting.items())

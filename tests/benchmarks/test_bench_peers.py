@@ -1,0 +1,126 @@
+"""The peers compute what our models compute, and a peer that does not is found out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from benchmarks.peers import NotEqualError, PlainGAT, PlainNLGCN, check_equal
+from each_of import each_of
+from nlgnn.errors import NlgnnError
+from nlgnn.graph.graph import Graph
+from nlgnn.nn import GAT, NLGCN
+from nlgnn.nn.inputs import move, prepare_plain
+
+WIDTHS = (6, 7, 3)
+TRAIN = torch.arange(20)
+
+
+def sample_graph(copies: int = 0) -> Graph:
+    """Random, with an isolated node; the last `copies` nodes are alike in features and neighbours."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 6)) * (rng.random((40, 6)) < 0.5)
+    edges = rng.integers(1, 40 - copies, size=(2, 90))
+    if copies:
+        x[-copies:] = x[-1]
+        edges = np.hstack([edges, [[5] * copies, range(40 - copies, 40)]])
+    return Graph(sparse.csr_array(x), edges, rng.integers(3, size=40))
+
+
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("copies", [0, 10])
+def test_nlgcn(cached: bool, copies: int) -> None:
+    check_equal(NLGCN(*WIDTHS), PlainNLGCN(*WIDTHS, cached=cached), sample_graph(copies), TRAIN)
+
+
+def test_dropout_is_off_while_comparing() -> None:
+    check_equal(NLGCN(*WIDTHS, dropout=0.5), PlainNLGCN(*WIDTHS, dropout=0.5), sample_graph(), TRAIN)
+
+
+def test_gat() -> None:
+    check_equal(GAT(*WIDTHS, heads=3), PlainGAT(*WIDTHS, heads=3), sample_graph(), TRAIN)
+
+
+class TiesFromTheEnd(PlainNLGCN):
+    """Of nodes of one score, the last comes first."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x.flip(0), len(x) - 1 - edge_index).flip(0)
+
+
+def test_ties_may_be_broken_otherwise() -> None:
+    check_equal(NLGCN(*WIDTHS), TiesFromTheEnd(*WIDTHS), sample_graph(copies=10), torch.arange(40))
+
+
+class SlightlyOtherWeights(PlainNLGCN):
+    @staticmethod
+    def translate(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        theirs = PlainNLGCN.translate(ours)
+        return theirs | {"along2.bias": theirs["along2.bias"] * 1.001}
+
+
+class SlightlyOtherAttention(PlainGAT):
+    @staticmethod
+    def translate(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        theirs = PlainGAT.translate(ours)
+        return theirs | {"layer1.att_src": theirs["layer1.att_src"] * 1.001}
+
+
+class NoGradientOfTheScore(PlainNLGCN):
+    def embed(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        self.score.requires_grad_(False)
+        return super().embed(x, edge_index)
+
+
+class NotANumber(PlainNLGCN):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x, edge_index) * torch.nan
+
+
+@each_of(
+    ("ours", "peer", "what"),
+    [
+        (NLGCN, SlightlyOtherWeights, "logits differ"),
+        (partial(GAT, heads=3), partial(SlightlyOtherAttention, heads=3), "logits differ"),
+        (NLGCN, NoGradientOfTheScore, r"gradient of score\.weight differ"),
+        (NLGCN, NotANumber, "loss differ"),
+        (partial(NLGCN, multiply_score=False), PlainNLGCN, "differ"),
+    ],
+)
+def test_another_computation_is_found_out(ours: Any, peer: Any, what: str) -> None:
+    torch.manual_seed(0)
+    with pytest.raises(NotEqualError, match=what) as raised:
+        check_equal(ours(*WIDTHS), peer(*WIDTHS), sample_graph(), TRAIN)
+    assert raised.value.how
+
+
+def test_nodes_that_see_a_tie() -> None:
+    """Every node within four positions of a place where two nodes of one score could be exchanged."""
+    torch.manual_seed(1)
+    peer = PlainNLGCN(*WIDTHS).double()
+    inputs = move(prepare_plain(sample_graph(copies=3)), torch.float64)
+    scores = peer.score(peer.embed(*inputs)).squeeze(1).tolist()
+    order = sorted(range(40), key=lambda node: scores[node])
+    tied = [
+        p for p in range(39) if scores[order[p + 1]] - scores[order[p]] < 1e-6 * max(map(abs, scores))
+    ]  # positions p and p + 1
+    expected = [not any(p - 4 <= t + 1 and t <= p + 4 for t in tied) for p in range(40)]
+    assert len(tied) == 2
+    assert 20 < sum(expected) < 35
+    decided = peer.decided(*inputs).tolist()
+    assert [decided[node] for node in order] == expected
+
+
+def test_without_pyg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch_geometric", None)
+    for peer in (PlainNLGCN, PlainGAT):
+        with pytest.raises(NlgnnError, match=r"pip install nlgnn\[pyg\]"):
+            peer(*WIDTHS)
