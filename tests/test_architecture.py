@@ -22,7 +22,9 @@ LEVELS = (
     {"graph"},
     {"datasets"},
     {"tables"},
+    {"training.metrics"},  # needs no model, and chooses settings of shallow models
     {"nn"},
+    {"shallow"},
     {"models", "training.recipe", "training.device"},  # options of training are options of a model's settings
     {"training"},
     {"tuning"},

@@ -1,0 +1,1 @@
+"""Models without gradient training: they read tables of neighbour features, or compare nodes by kernels."""
