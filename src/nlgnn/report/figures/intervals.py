@@ -178,21 +178,19 @@ def bars_chart(
     axis: str,
     rows: int,
     *,
+    most: float,
     form: str = "",
-    most: float | None = None,
-    interval: bool = False,
     more: Sequence[str] = (),
 ) -> Any:
-    """Draw horizontal bars.
+    """Draw horizontal bars, each with a line from the field `low` to the field `high`.
 
     Args:
         label: The field that names a bar.
         value: The field that a bar is as long as.
         axis: The title of the axis.
         rows: The number of bars.
+        most: The end of the axis.
         form: How to print the value at the end of a bar. It is not printed by default.
-        most: The end of the axis. It follows the data by default.
-        interval: If true, a line is drawn from the field `low` to the field `high`.
         more: Further fields to show for the bar under the pointer.
     """
     import altair
@@ -201,12 +199,10 @@ def bars_chart(
         y=altair.Y(f"{label}:N", sort=None, title=None),
         tooltip=tooltips([f"{label}:N", *(f"{field}:Q" for field in (value, *more))], **{value: form or ".3~f"}),
     )
-    scale = altair.Scale() if most is None else altair.Scale(domain=[0, most])
-    x = altair.X(f"{value}:Q", title=axis, scale=scale, axis=altair.Axis(tickCount=6))
-    layers = [base.mark_bar(color=PALETTE[4], height={"band": 0.6}).encode(x=x)]
-    if interval:
-        layers.append(base.mark_rule(strokeWidth=2, clip=True).encode(x=altair.X("low:Q"), x2=altair.X2("high:Q")))
+    x = altair.X(f"{value}:Q", title=axis, scale=altair.Scale(domain=[0, most]), axis=altair.Axis(tickCount=6))
+    bars = base.mark_bar(color=PALETTE[4], height={"band": 0.6}).encode(x=x)
+    layers = [bars, base.mark_rule(strokeWidth=2, clip=True).encode(x=altair.X("low:Q"), x2=altair.X2("high:Q"))]
     if form:
         text = base.mark_text(align="left", dx=8).encode(text=altair.Text(f"{value}:Q", format=form))
-        layers.append(text.encode(x=altair.X("high:Q" if interval else f"{value}:Q")))
+        layers.append(text.encode(x=altair.X("high:Q")))
     return altair.layer(*layers).properties(width="container", height=32 * rows)

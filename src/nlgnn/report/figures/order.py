@@ -214,7 +214,7 @@ def agreement_figure(title: str, what: str, caption: str, graph: Graph, agreemen
     """Draw the agreement of labels as bars."""
     rows = agreement_rows(graph, what, agreement)
     axis = "share with the node's label"
-    chart = bars_chart("where", "mean", axis, len(rows), form=".3f", most=1, interval=True)
+    chart = bars_chart("where", "mean", axis, len(rows), most=1, form=".3f")
     caption = caption.format(runs=len(agreement), s="s" * (len(agreement) != 1))
     return Figure(title, chart, {"rows": columns_of(rows)}, caption)
 

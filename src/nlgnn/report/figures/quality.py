@@ -229,7 +229,7 @@ def groups_figure(what: str, groups: Sequence[Accuracy], words: str = "") -> Fig
         "A node may be tested in several runs."
     )
     more = ["nodes", "predictions"]
-    chart = bars_chart("bar", "accuracy", "test accuracy %", len(rows), most=100, interval=True, more=more)
+    chart = bars_chart("bar", "accuracy", "test accuracy %", len(rows), most=100, more=more)
     return Figure(f"Accuracy by {what}", chart, {"rows": columns_of(rows)}, caption, words, half=True)
 
 
