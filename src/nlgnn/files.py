@@ -77,6 +77,20 @@ def write_whole_folder(path: Path, write: Callable[[Path], object]) -> None:
         raise
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically, in UTF-8; characters that it cannot encode become question marks."""
+    write_whole(path, lambda part: part.write_text(text, "utf-8", "replace"))
+
+
+@contextmanager
+def writing(path: Path, how: str = "Free some space, or name another folder.") -> Iterator[None]:
+    """Turn errors of the file system into an NlgnnError that names the file and says how to go on."""
+    try:
+        yield
+    except OSError as error:
+        raise NlgnnError(f"{path} cannot be written: {error.strerror or error}.", how) from error
+
+
 def missing_parents(path: Path) -> list[Path]:
     """Return the parent folders of a path that do not exist, the nearest first."""
     return [parent for parent in path.parents if not parent.exists()]

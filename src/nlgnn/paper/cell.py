@@ -266,13 +266,13 @@ def read_cell(cell: Cell, path: Path, check: bool = True) -> dict[str, Any]:
         DataError: If the file cannot be read, or if the cell has other settings now. Older cells are not checked,
             because options have been renamed since.
     """
-    result = _load(path, path.stat().st_mtime_ns)
     try:
+        result = _load(path, path.stat().st_mtime_ns)
         if not check or is_older(result):
             return result
         recorded = {**result, **result["model"], **result["recipe"]}
         today = cell.settings(result)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path} cannot be read: {error}.", REMEDY) from None
     check_unchanged(path, recorded, today)
     return result
@@ -280,11 +280,8 @@ def read_cell(cell: Cell, path: Path, check: bool = True) -> dict[str, Any]:
 
 @cache
 def _load(path: Path, changed: int) -> dict[str, Any]:
-    try:
-        result: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        _ = result["model"], result["recipe"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} cannot be read: {error}.", REMEDY) from None
+    result: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    _ = result["model"], result["recipe"]  # every cell has them
     return result
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nlgnn.errors import DataError, OptionError, nearest
-from nlgnn.files import write_whole
+from nlgnn.files import write_text, writing
 from nlgnn.paper import extra_tables, findings, plans, tables
 from nlgnn.paper.cell import HUGE_DATASETS, Cell, Measured, caption, cell_path, difference, files_are_here, read_cells
 from nlgnn.paper.figures import draw_degradation, draw_planted_orders, draw_sequences
-from nlgnn.paper.measure import make_folder, writing
+from nlgnn.paper.measure import make_folder
 from nlgnn.paper.numbers import printed_cpgcn, printed_validation
 from nlgnn.paper.tables import accuracy_sections, homophily_sections
 from nlgnn.report.table import Rows, Section
@@ -113,7 +113,7 @@ def write_pages(folder: Path, results: Path) -> list[Path]:
     for name in PAGES:
         path = folder / f"{name}.md"
         with writing(path):
-            write_whole(path, partial(Path.write_text, data=make_page(name, results), encoding="utf-8"))
+            write_text(path, make_page(name, results))
         paths.append(path)
     draw_sequences(plans.sequence_cells(results), results, folder)
     order = plans.order_cells(results)
