@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -115,6 +116,16 @@ def page(title: str, parts: Sequence[Part]) -> str:
         payload=in_script(payload),
     )
     return text
+
+
+def caption(name: str, **values: object) -> str:
+    """Return a caption of `captions.toml` with values filled in."""
+    return _captions()[name].format(**values)
+
+
+@cache
+def _captions() -> dict[str, str]:
+    return tomllib.loads((ASSETS / "captions.toml").read_text(encoding="utf-8"))
 
 
 def in_script(value: Any) -> str:

@@ -6,16 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from nlgnn.report.figures import PALETTE, tooltips
-from nlgnn.report.page import Figure, Headline, columns_of
+from nlgnn.report.page import Figure, Headline, caption, columns_of
 from nlgnn.report.table import Section
 from nlgnn.selection.statistics import Figures, Interval, compared_rows, paired_interval, spread
 from nlgnn.training.run_folder import Run
 
 MAJORITY = "majority class"
-NO_TEST_LABELS = (
-    "No test node has a label. The figures are those of the validation nodes, by which epochs were chosen, and are "
-    "optimistic."
-)
 AHEAD, NOT_CLEAR, BEHIND = "better", "unclear", "worse"
 STANDING_COLOURS = {AHEAD: PALETTE[0], NOT_CLEAR: PALETTE[7], BEHIND: PALETTE[5]}
 
@@ -52,7 +48,7 @@ class Answer(NamedTuple):
             low, high = within_percent(interval)
             what += f", 95 % interval {low:.1f} to {high:.1f}"
         what += f", mean of {len(own)} run{'s' * (len(own) != 1)}, protocol {self.protocol}"
-        sentences = ["" if self.part == "test" else NO_TEST_LABELS, self.words, verdict]
+        sentences = ["" if self.part == "test" else caption("no-test-labels"), self.words, verdict]
         return Headline("–" if mean is None else f"{mean.mean:.1f} %", what, [words for words in sentences if words])
 
     @property
@@ -71,12 +67,8 @@ class Answer(NamedTuple):
 
     def figure(self) -> Figure:
         """Return the figure of all means with their intervals."""
-        caption = (
-            f"Points are means over runs, bars 95 % t-intervals. Protocol {self.protocol}, one run per split; figures "
-            f"of {self.selection}. All models share splits and seeds. Splits overlap, so intervals are rather too "
-            "narrow."
-        )
-        return means_figure("Compared with baselines", f"{self.part} {self.metric} %", self.figures, caption)
+        text = caption("means", protocol=self.protocol, selection=self.selection)
+        return means_figure("Compared with baselines", f"{self.part} {self.metric} %", self.figures, text)
 
     def section(self) -> Section:
         """Return the same figures as a table, with paired differences."""
@@ -84,8 +76,7 @@ class Answer(NamedTuple):
         rows = compared_rows("model", heading, self.figures, f"{self.model} minus it", self.differences)
         for row, figures in zip(rows, self.figures.values(), strict=True):
             row["runs"] = str(sum(value is not None for value in figures))
-        caption = "Mean ± sample standard deviation; differences are paired over runs, with 95 % intervals."
-        return Section("", rows, caption)
+        return Section("", rows, caption("compared"))
 
 
 def standing(difference: Interval) -> str:
@@ -121,10 +112,10 @@ def interval_rows(compared: Mapping[str, Figures]) -> list[dict[str, Any]]:
     return rows
 
 
-def means_figure(title: str, axis: str, compared: Mapping[str, Figures], caption: str, half: bool = False) -> Figure:
+def means_figure(title: str, axis: str, compared: Mapping[str, Figures], words: str, half: bool = False) -> Figure:
     """Draw the means of several models as points."""
     rows = interval_rows(compared)
-    return Figure(title, means_chart("model", axis, len(rows)), {"rows": columns_of(rows)}, caption, half=half)
+    return Figure(title, means_chart("model", axis, len(rows)), {"rows": columns_of(rows)}, words, half=half)
 
 
 def difference_rows(differences: Mapping[str, Interval | None]) -> list[dict[str, Any]]:
@@ -143,13 +134,11 @@ def difference_rows(differences: Mapping[str, Interval | None]) -> list[dict[str
     ]
 
 
-def differences_figures(
-    title: str, axis: str, differences: Mapping[str, Interval | None], caption: str
-) -> list[Figure]:
+def differences_figures(title: str, axis: str, differences: Mapping[str, Interval | None], words: str) -> list[Figure]:
     """Draw paired differences around a zero line. The list is empty if no difference is known."""
     rows = difference_rows(differences)
     chart = means_chart("difference", axis, len(rows), form="+.1f", colour="standing")
-    return [Figure(title, chart, {"rows": columns_of(rows)}, caption, half=True)] if rows else []
+    return [Figure(title, chart, {"rows": columns_of(rows)}, words, half=True)] if rows else []
 
 
 def means_chart(label: str, axis: str, rows: int, form: str = ".1f", colour: str = "") -> Any:
