@@ -172,6 +172,10 @@ class Measured(NamedTuple):
         """The chosen options, empty while the cell is open."""
         return self.result["options"] if self.result else {}
 
+    def labels(self, when: Literal["before", "after"]) -> list[int]:
+        """Return the recorded labels along the order before training or at the chosen epoch."""
+        return [int(digit) for digit in self.result["labels"][when]] if self.result else []
+
     @property
     def seconds(self) -> float:
         """Seconds of all trainings, those of the search included."""

@@ -21,15 +21,12 @@ from nlgnn.paper.numbers import (
 )
 from nlgnn.report.table import Rows, Section
 
-SYSTEM_ORDER = (*plans.LOCAL, *plans.COMPARED, "cpgcn", "dirgcn", "linkx", "gcnii", "sage")
-
-
 # Compared systems
 
 
 def system_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
     """Return all systems in one matrix, then each with its printed figures, then cells under other conditions."""
-    found = sorted(read_cells(cells, results).values(), key=lambda one: SYSTEM_ORDER.index(one.cell.system))
+    found = sorted(read_cells(cells, results).values(), key=lambda one: plans.SYSTEM_ORDER.index(one.cell.system))
     main = [one for one in found if not one.cell.condition]
     extra = [one for one in found if one.cell.condition]
     if not main:

@@ -16,7 +16,7 @@ from nlgnn.paper.numbers import (
     printed_speed,
     printed_statistics,
 )
-from nlgnn.paper.plans import ATTENTION_SAMPLED, COMPARED, LOCAL, NON_LOCAL, RANDOM_60, SAMPLED
+from nlgnn.paper.plans import ATTENTION_SAMPLED, LOCAL, RANDOM_60, SAMPLED, SYSTEM_ORDER
 from nlgnn.report.table import Rows, Section
 from nlgnn.selection.statistics import Spread, spread
 
@@ -27,7 +27,7 @@ CATEGORIES = {None: "assortative", 1: "first", 2: "second"}
 # Table 1
 
 
-STATISTICS = ("nodes", "features", "classes", "edges", "homophily")
+STATISTICS = {**{name: name for name in ("nodes", "features", "classes", "edges")}, "homophily": "H(G)"}  # headings
 
 
 def dataset_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
@@ -37,16 +37,16 @@ def dataset_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
     for one in read_cells(cells, results).values():
         ours, printed = one.result, printed_statistics(one.cell.dataset)
         row = {"dataset": one.cell.dataset, "category": CATEGORIES[printed["category"]] if printed else NOTHING}
-        for name in STATISTICS:
-            row[_heading(name)] = _number(ours[name], 3) if ours else one.text("")
-            row[f"paper, {_heading(name)}"] = _number(printed[name], 2) if printed else NOTHING
+        for name, heading in STATISTICS.items():
+            row[heading] = _number(ours[name], 3) if ours else one.text("")
+            row[f"paper, {heading}"] = _number(printed[name], 2) if printed else NOTHING
             if ours and printed and round(ours[name], 2) != printed[name]:
                 differences.append(
                     {
                         "dataset": one.cell.dataset,
-                        "statistic": _heading(name),
-                        "ours": row[_heading(name)],
-                        "paper": row[f"paper, {_heading(name)}"],
+                        "statistic": heading,
+                        "ours": row[heading],
+                        "paper": row[f"paper, {heading}"],
                         "reason": _reason(ours, name, printed[name]),
                     }
                 )
@@ -66,10 +66,6 @@ def _reason(ours: Mapping[str, Any], name: str, printed: float) -> str:
             if ours[count["of"]] / count["divisor"] == printed:
                 return str(count["text"].format_map(ours))
     return str(reasons.get(ours["dataset"], {}).get(name, "not known"))
-
-
-def _heading(name: str) -> str:
-    return "H(G)" if name == "homophily" else name
 
 
 def _number(value: float, places: int) -> str:
@@ -98,7 +94,11 @@ def accuracy_sections(
     found = read_cells(cells, results).values()
     measured = {(one.cell.system, splits_of(one.cell), one.cell.dataset): one for one in found}
     datasets = list(dict.fromkeys(one.cell.dataset for one in found))
-    keys = sorted(dict.fromkeys((system, splits) for system, splits, _ in measured), key=_row_order)
+    keys = sorted(
+        dict.fromkeys((system, splits) for system, splits, _ in measured),
+        key=lambda key: (SYSTEM_ORDER.index(key[0]), key[1]),
+    )
+    runs = " or ".join(map(str, sorted({one.cell.schedule.splits for one in found}, reverse=True)))
     sections = []
     for start in range(0, len(datasets), DATASETS_PER_TABLE):
         chosen = datasets[start : start + DATASETS_PER_TABLE]
@@ -113,26 +113,14 @@ def accuracy_sections(
                 rows.append(row)
         what = "Best validation accuracy" if validation else "Test accuracy at the first epoch of the best validation"
         name = "accuracies-last" if chosen[-1] == datasets[-1] else "accuracies"
-        samples = {"sampled": SAMPLED, "attention": ATTENTION_SAMPLED}
-        text = caption(name, rows, what=what, runs=_runs(found), **samples)
+        text = caption(name, rows, what=what, runs=runs, sampled=SAMPLED, attention=ATTENTION_SAMPLED)
         sections.append(Section(f"{title}: {', '.join(chosen)}", rows, text, text_columns=2))
     return sections
-
-
-def _row_order(key: tuple[str, str]) -> tuple[int, str]:
-    """Sort local models first, then compared systems, then non-local models; fixed splits first."""
-    system, splits = key
-    order = (*LOCAL, *COMPARED, "cpgcn", *NON_LOCAL)
-    return order.index(system), splits
 
 
 def splits_of(cell: Cell) -> str:
     """Return the protocol of a cell. Graphs with splits of their own belong to the row of random splits."""
     return RANDOM_60 if cell.dataset in HUGE_DATASETS else cell.protocol
-
-
-def _runs(found: Sequence[Measured] | Any) -> str:
-    return " or ".join(map(str, sorted({one.cell.schedule.splits for one in found}, reverse=True)))
 
 
 def _accuracy(one: Measured | None, printed: Printed | None, validation: bool) -> str:
@@ -154,7 +142,7 @@ def verdict_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
         paper = CATEGORIES[printed["category"]] if printed else NOTHING
         equal += result is not None and result["category"] == paper
         row = {"dataset": one.cell.dataset, "paper": paper, "ours": one.text(result["category"] if result else "")}
-        for name in ("mlp", "gcn", "gat"):
+        for name in LOCAL:
             row[name] = f"{result['validation'][name]:.1f}" if result else OPEN
         interval = result["difference"] if result else None
         text = "{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
@@ -192,10 +180,7 @@ def homophily_sections(title: str, name: str, cells: Sequence[Cell], results: Pa
             }
         )
     above = [sum(after > values[side] for *values, after in trained) for side in range(3)]
-    text = (
-        f"Of {len(trained)} trained orders, {above[0]} have a higher H than their graph, {above[1]} a higher H than a "
-        f"random order, and {above[2]} a higher H than before training."
-    )
+    text = words()["summary"]["homophily"].format(*above, orders=len(trained))
     return [Section(title, rows, caption(name, rows), text, text_columns=2)] if rows else []
 
 
