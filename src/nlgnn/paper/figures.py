@@ -56,11 +56,9 @@ def headlines(measured: Sequence[Measured]) -> list[Headline]:
             own[mark] += one.cell.system in plans.NON_LOCAL
     if not marks:
         return []
-    names = ", ".join(plans.NON_LOCAL)
-    others = (
-        f"{marks[ABOVE]} are above and {marks[BELOW]} below. Of {names} alone, {own[AGREES]} of {own.total()} agree."
-    )
-    return [Headline(f"{marks[AGREES]} of {marks.total()}", words()["figure"]["headline"], [others])]
+    others = f"{marks[ABOVE]} are above and {marks[BELOW]} below."
+    non_local = f"Of {', '.join(plans.NON_LOCAL)} alone, {own[AGREES]} of {own.total()} agree."
+    return [Headline(f"{marks[AGREES]} of {marks.total()}", words()["figure"]["headline"], [f"{others} {non_local}"])]
 
 
 def paper_rows(measured: Sequence[Measured]) -> list[dict[str, Any]]:

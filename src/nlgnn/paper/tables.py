@@ -94,16 +94,13 @@ def accuracy_sections(
     found = read_cells(cells, results).values()
     measured = {(one.cell.system, splits_of(one.cell), one.cell.dataset): one for one in found}
     datasets = list(dict.fromkeys(one.cell.dataset for one in found))
-    keys = sorted(
-        dict.fromkeys((system, splits) for system, splits, _ in measured),
-        key=lambda key: (SYSTEM_ORDER.index(key[0]), key[1]),
-    )
+    keys = sorted({(SYSTEM_ORDER.index(system), system, splits) for system, splits, _ in measured})
     runs = " or ".join(map(str, sorted({one.cell.schedule.splits for one in found}, reverse=True)))
     sections = []
     for start in range(0, len(datasets), DATASETS_PER_TABLE):
         chosen = datasets[start : start + DATASETS_PER_TABLE]
         rows: Rows = []
-        for system, splits in keys:
+        for _, system, splits in keys:
             row = {"system": system, "splits": splits}
             for dataset in chosen:
                 theirs = printed(system, dataset)
