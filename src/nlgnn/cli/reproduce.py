@@ -60,6 +60,7 @@ def reproduce(
     efficiency, cpgcn, controls, ablation, order, systems.
     """
     from nlgnn.paper import pages as paper_pages
+    from nlgnn.paper.cell import read_cells
     from nlgnn.report.table import Section
     from nlgnn.report.text import sections_page
 
@@ -81,7 +82,7 @@ def reproduce(
     sections: list[Section] = []
     for table in tables.values():
         keys = dict.fromkeys((cell.store, cell.name) for cell in table.cells(results))
-        sections += table.sections([cells[key] for key in keys if key in cells], results)
+        sections += table.sections(read_cells([cells[key] for key in keys if key in cells], results))
     notice = [Section("A try-out with almost no training: these are not results.", [], "")] if quick else []
     show(selection, [*notice, *sections], cells, results, form, out)
     if failed:

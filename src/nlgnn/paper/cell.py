@@ -210,6 +210,9 @@ class Measured(NamedTuple):
         return both and self.cell.protocol == other.cell.protocol and len(self.tests) == len(other.tests)
 
 
+Found = Mapping[str, Measured]  # cells by name, open ones included
+
+
 class Difference(NamedTuple):
     """The mean paired difference of test figures with its 95 % interval."""
 
@@ -304,7 +307,7 @@ def read_cells(cells: Iterable[Cell], results: Path, check: bool = True) -> dict
     return found
 
 
-def check_unchanged(where: Path, recorded: Settings, today: Settings) -> None:
+def check_unchanged(where: Path | str, recorded: Settings, today: Settings) -> None:
     """Raise DataError if a recorded setting differs. Settings that were not recorded did not exist then."""
     for name, value in today.items():
         if recorded.get(name, value) != value:

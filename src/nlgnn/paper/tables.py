@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from statistics import fmean
 from typing import Any
 
-from nlgnn.paper.cell import HUGE_DATASETS, NOTHING, OLDER, OPEN, Cell, Measured, caption, read_cells, words
+from nlgnn.paper.cell import HUGE_DATASETS, NOTHING, OLDER, OPEN, Cell, Found, Measured, caption, words
 from nlgnn.paper.measure import TIMED_SYSTEMS, TURN, timed_systems
 from nlgnn.paper.numbers import (
     Printed,
@@ -30,11 +29,11 @@ CATEGORIES = {None: "assortative", 1: "first", 2: "second"}
 STATISTICS = {**{name: name for name in ("nodes", "features", "classes", "edges")}, "homophily": "H(G)"}  # headings
 
 
-def dataset_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
+def dataset_sections(found: Found) -> list[Section]:
     """Return the statistics of the graphs compared with table 1, and the reason for each difference."""
     rows: Rows = []
     differences: Rows = []
-    for one in read_cells(cells, results).values():
+    for one in found.values():
         ours, printed = one.result, printed_statistics(one.cell.dataset)
         row = {"dataset": one.cell.dataset, "category": CATEGORIES[printed["category"]] if printed else NOTHING}
         for name, heading in STATISTICS.items():
@@ -77,8 +76,7 @@ def _number(value: float, places: int) -> str:
 
 def accuracy_sections(
     title: str,
-    cells: Sequence[Cell],
-    results: Path,
+    found: Found,
     printed: Callable[[str, str], Printed | None] = printed_accuracy,
     validation: bool = False,
 ) -> list[Section]:
@@ -86,16 +84,14 @@ def accuracy_sections(
 
     Args:
         title: The title of the table.
-        cells: The cells of the table, whose datasets and systems are shown in this order.
-        results: The folder of all results.
+        found: The cells of the table, whose datasets and systems are shown in this order.
         printed: Returns the printed figure of a system on a dataset.
         validation: Show validation accuracies in place of test accuracies.
     """
-    found = read_cells(cells, results).values()
-    measured = {(one.cell.system, splits_of(one.cell), one.cell.dataset): one for one in found}
-    datasets = list(dict.fromkeys(one.cell.dataset for one in found))
+    measured = {(one.cell.system, splits_of(one.cell), one.cell.dataset): one for one in found.values()}
+    datasets = list(dict.fromkeys(one.cell.dataset for one in found.values()))
     keys = sorted({(SYSTEM_ORDER.index(system), system, splits) for system, splits, _ in measured})
-    runs = " or ".join(map(str, sorted({one.cell.schedule.splits for one in found}, reverse=True)))
+    runs = " or ".join(map(str, sorted({one.cell.schedule.splits for one in found.values()}, reverse=True)))
     sections = []
     for start in range(0, len(datasets), DATASETS_PER_TABLE):
         chosen = datasets[start : start + DATASETS_PER_TABLE]
@@ -130,11 +126,11 @@ def _accuracy(one: Measured | None, printed: Printed | None, validation: bool) -
 # Verdicts, homophily and sequences
 
 
-def verdict_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
+def verdict_sections(found: Found) -> list[Section]:
     """Return the verdicts of `nlgnn diagnose` next to the paper's categories."""
     rows: Rows = []
     equal = 0
-    for one in read_cells(cells, results).values():
+    for one in found.values():
         result, printed = one.result, printed_statistics(one.cell.dataset)
         paper = CATEGORIES[printed["category"]] if printed else NOTHING
         equal += result is not None and result["category"] == paper
@@ -150,18 +146,17 @@ def verdict_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
     return [Section("Categories found by diagnose", rows, how, text_columns=3)]
 
 
-def homophily_sections(title: str, name: str, cells: Sequence[Cell], results: Path) -> list[Section]:
+def homophily_sections(title: str, name: str, found: Found) -> list[Section]:
     """Return the homophily of the re-connected graph, before training and at the chosen epoch.
 
     Args:
         title: The title of the table.
         name: The name of its caption.
-        cells: The cells of the table.
-        results: The folder of all results.
+        found: The cells of the table.
     """
     rows: Rows = []
     trained = []
-    for one in read_cells(cells, results).values():
+    for one in found.values():
         if one.result is None:
             continue
         levels = one.result["homophily"]
@@ -190,11 +185,11 @@ def _two_places(value: Spread | None) -> str:
 # Table 6
 
 
-def efficiency_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
+def efficiency_sections(found: Found) -> list[Section]:
     """Return the times of a training step compared with table 6."""
     rows: Rows = []
     machines: dict[str, None] = {}
-    for one in read_cells(cells, results).values():
+    for one in found.values():
         dataset, result = one.cell.dataset, one.result
         systems = timed_systems(dataset)
         for system in dict.fromkeys((*TIMED_SYSTEMS, *systems)):
@@ -215,7 +210,7 @@ def efficiency_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
             )
         if result:
             machines[f"{result['processor']}, threads {result['threads']}, load {result['load']} ({dataset})"] = None
-    options = cells[0].schedule.options if cells else {}
+    options = next((one.cell.schedule.options for one in found.values()), {})
     values = {name: options.get(name) for name in ("epochs", "hidden", "heads")}
     values |= {"seconds": f"{options.get('seconds a system', 0):g}", "turn": TURN}
     ours = f"Ours: {'; '.join(machines)}." if machines else ""
