@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nlgnn.analysis import Explanation, NodeFacts, explain_node
-from nlgnn.analysis.columns import ColumnEffect, column_effects, effects_section, encoder_of
+from nlgnn.analysis.columns import ColumnEffect, column_effects, encoder_of
 from nlgnn.analysis.contributions import Figures
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
@@ -157,6 +157,24 @@ def _two_classes(one: Explanation) -> dict[str, int]:
         other = one.class_names[one.other_class]
         classes[f"{'label' if one.label == other else 'runner-up'}: {short(other)}"] = one.other_class
     return classes
+
+
+def effects_section(effects: Sequence[ColumnEffect], prediction: str, num_columns: int, top: int) -> Section:
+    """Return the largest effects of columns on one node as a table."""
+    rows = [
+        {
+            "column": short(one.column),
+            "value": short(one.value),
+            "without it": f"{one.probability:.3f}",
+            "change": f"{one.change:+.3f}",
+            "then predicted": short(one.prediction),
+        }
+        for one in effects[:top]
+    ]
+    which = ", those in which the node differs most from the average" if len(effects) < num_columns else ""
+    tried = f"{len(effects)} of {num_columns} columns were tried{which}."
+    text = caption("effects", prediction=short(prediction), tried=tried)
+    return Section("Its own columns", rows, text, text_columns=2)
 
 
 def _voters(one: Explanation, top: int) -> Section:
