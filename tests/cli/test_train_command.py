@@ -201,7 +201,7 @@ def test_no_bar_where_there_is_no_terminal(command: Command, monkeypatch: pytest
     assert command(*TRAIN, "--out", "X").err == ""
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)  # but a line now and then
     lines = command(*TRAIN, "--out", "Y").err.splitlines()
-    assert re.fullmatch(r"epoch 1 of runs 1 to 2 of 2, validation: loss \d\.\d+, best \d+\.\d %", lines[0])
+    assert re.fullmatch(r"epoch 1 of runs 1 to 2 of 2, validation: loss \d\.\d+, best metric \d+\.\d", lines[0])
 
 
 def test_help(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

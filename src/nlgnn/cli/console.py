@@ -191,6 +191,7 @@ def result_table(trained: list[tuple[str, Trained]], width: int) -> RenderableTy
     """Return validation and test figures of each system, and the protocol in the caption."""
     from nlgnn.models.registry import get_system
     from nlgnn.selection.statistics import paired_interval, spread
+    from nlgnn.training.recipe import metric_heading
     from nlgnn.tuning.space import VOTES_HAVE_TRIES
 
     first, main = trained[0]
@@ -202,8 +203,8 @@ def result_table(trained: list[tuple[str, Trained]], width: int) -> RenderableTy
         rows.append(
             {
                 "system": label,
-                f"validation {metric} %": str(spread([run.val.get(metric) for run in result.runs])),
-                f"test {metric} %": str(spread(tests) or "–"),
+                f"validation {metric_heading(metric)}": str(spread([run.val.get(metric) for run in result.runs])),
+                f"test {metric_heading(metric)}": str(spread(tests) or "–"),
                 **({f"{first} minus it": difference} if len(trained) > 1 else {}),
                 "epochs": f"{fmean(run.epochs for run in result.finished):.0f}",
                 "ms": f"{fmean(run.ms_per_epoch for run in result.finished):.1f}",

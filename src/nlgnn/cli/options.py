@@ -121,7 +121,7 @@ FLAGS: Mapping[str, Flags] = {
     },
     "diagnose": {
         **GRAPH_FLAGS,
-        "metric": (str, option("accuracy, macro-f1 or roc-auc.", RUN, default="accuracy")),
+        "metric": (str, option("Metric, such as accuracy, macro-f1 or roc-auc.", RUN, default="accuracy")),
         "controls": (bool, option("Also train the non-local model and its controls.", RUN, "--controls")),
         "as_json": (bool, option("Print one JSON document.", OUTPUT, "--json")),
         "out": (Path, option("New folder for report.html and diagnosis.json.", OUTPUT, default="runs/…")),

@@ -11,6 +11,7 @@ from nlgnn.report.page import Command, Figure, Headline, Part, caption, columns_
 from nlgnn.report.table import Section
 from nlgnn.selection.controls import selection_words
 from nlgnn.selection.statistics import Spread
+from nlgnn.training.recipe import metric_heading
 from nlgnn.tuning.result import Tried, Tuned
 from nlgnn.tuning.space import setting_words
 
@@ -95,7 +96,7 @@ def option_chart(option: str, values: Sequence[str], metric: str) -> Any:
     shape = altair.Scale(domain=list(COLOURS), range=["diamond", "circle", "circle"])
     base = altair.Chart(altair.NamedData("rows")).encode(
         x=altair.X("value:N", sort=list(values), title=option, axis=altair.Axis(labelAngle=0, labelLimit=90)),
-        y=altair.Y("validation:Q", title=f"validation {metric} %", scale=altair.Scale(zero=False)),
+        y=altair.Y("validation:Q", title=f"validation {metric_heading(metric)}", scale=altair.Scale(zero=False)),
         color=altair.Color("state:N", title=None, scale=scale),
         shape=altair.Shape("state:N", title=None, scale=shape),
         tooltip=tooltips(["setting:N", "validation:Q", "epochs:Q", "state:N"], validation=".2f", epochs=".0f"),
@@ -112,7 +113,7 @@ def tuned_sections(tuned: Tuned) -> list[Section]:
         {
             "rank": str(rank),
             **{name.replace("_", " "): str(value) for name, value in row.setting.items()},  # names that can be wrapped
-            f"validation {metric} %": "failed" if row.mean is None else str(Spread(row.mean, row.std)),
+            f"validation {metric_heading(metric)}": "failed" if row.mean is None else str(Spread(row.mean, row.std)),
             "epochs": f"{row.epochs:.0f}" + " (dropped)" * row.dropped,
             "s": f"{row.seconds:.1f}",
         }

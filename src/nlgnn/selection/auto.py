@@ -22,6 +22,7 @@ from nlgnn.models.build import check_given, configure, default_metric, default_p
 from nlgnn.selection.controls import Variant, with_controls
 from nlgnn.selection.diagnosis import NON_LOCAL, Verdict, diagnose
 from nlgnn.training.fit import fit_settings
+from nlgnn.training.recipe import metric_text
 from nlgnn.training.run_folder import Run
 from nlgnn.training.train import CHOICE_FILE, read_choice
 from nlgnn.tuning.result import Tuned, training_command
@@ -58,9 +59,10 @@ class Decision(NamedTuple):
         if own is None or other_mean is None:
             return f"Chose {self.chosen}: the training of {other} failed."
         comparison = "above" if self.chosen == self.non_local else "not below"
+        figures = [metric_text(self.metric, mean, 2) for mean in (own, other_mean)]
         return (
-            f"Chose {self.chosen}: its validation {self.metric} ({own:.2f} %) is {comparison} that of {other} "
-            f"({other_mean:.2f} %)."
+            f"Chose {self.chosen}: its validation {self.metric} ({figures[0]}) is {comparison} that of {other} "
+            f"({figures[1]})."
         )
 
 

@@ -21,7 +21,7 @@ from nlgnn.report.table import Section, markdown_table
 from nlgnn.selection.statistics import compared_rows, paired_interval, spread
 from nlgnn.training.fit import Setting, fit_settings, setting_of
 from nlgnn.training.preflight import check_graph
-from nlgnn.training.recipe import Recipe
+from nlgnn.training.recipe import Recipe, metric_heading
 from nlgnn.training.run_folder import Run
 
 CONTROLS: dict[str, dict[str, Any]] = {"kernel 1": {"kernel_size": 1}, "random order": {"order": "random"}}
@@ -124,8 +124,8 @@ class Comparison:
             name: str(spread([run.val.get(metric) for run in runs]) or "–") for name, runs in self.runs.items()
         }
         rows = [
-            {"model": row["model"], f"validation {metric} %": validation[row["model"]], **row}
-            for row in compared_rows("model", f"test {metric} %", tests, f"{first} minus it", differences)
+            {"model": row["model"], f"validation {metric_heading(metric)}": validation[row["model"]], **row}
+            for row in compared_rows("model", f"test {metric_heading(metric)}", tests, f"{first} minus it", differences)
         ]
         runs = self.runs[first]
         failed = sum(run.failure is not None for of_model in self.runs.values() for run in of_model)

@@ -71,7 +71,7 @@ class TrainingProgress(ProgressBar):
             return
         first, last = self.finished + 1, self.finished + len(epochs)
         which = f"run {first}" if first == last else f"runs {first} to {last}"
-        description = f"{which} of {self.runs}, validation: loss {val_loss:.3f}, best {best_metric:.1f} %"
+        description = f"{which} of {self.runs}, validation: loss {val_loss:.3f}, best metric {best_metric:.1f}"
         self.show(self.finished * self.epochs + sum(epochs), description, f"epoch {max(epochs)} of {description}")
 
     def finish_run(self) -> None:

@@ -20,7 +20,7 @@ from nlgnn.models.registry import get_system, load
 from nlgnn.training.fit import bits_of, fit_settings
 from nlgnn.training.preflight import check
 from nlgnn.training.progress import ProgressBar
-from nlgnn.training.recipe import EXECUTION, Recipe
+from nlgnn.training.recipe import EXECUTION, Recipe, metric_text
 from nlgnn.training.replica import Replica, shape_of_setting
 from nlgnn.training.run_folder import Run
 from nlgnn.tuning.result import Tried, Tuned, importances
@@ -337,7 +337,9 @@ class SearchProgress(ProgressBar):
     def begin(self, rows: Sequence[Tried], settings: int, awaited: int) -> None:
         """Show that a batch begins, or that `awaited` settings are trained by other processes."""
         self.finished = min(len(rows), settings)
-        best = f"best validation {self.metric} {rows[0].mean:.1f} %" if rows and rows[0].mean is not None else "search"
+        best = "search"
+        if rows and rows[0].mean is not None:
+            best = f"best validation {self.metric} {metric_text(self.metric, rows[0].mean)}"
         self.words = f"waiting for {awaited} in other processes, {best}" if awaited else best
         self._show()
 

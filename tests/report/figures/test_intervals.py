@@ -21,7 +21,7 @@ def test_headline_has_the_mean_its_interval_runs_and_protocol() -> None:
     headline = answer().headline("Diagnosis: neighbours help.")
     assert headline.figure == "84.0 %"
     assert headline.what == (
-        f"test accuracy of nlgcn, 95 % interval {low:.1f} to {high:.1f}, mean of 4 runs, protocol random-60"
+        f"test accuracy of nlgcn, 95 % interval {low:.1f} % to {high:.1f} %, mean of 4 runs, protocol random-60"
     )
     assert headline.sentences == ["Diagnosis: neighbours help."]
 

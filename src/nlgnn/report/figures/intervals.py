@@ -9,6 +9,7 @@ from nlgnn.report.figures import PALETTE, tooltips
 from nlgnn.report.page import Figure, Headline, caption, columns_of
 from nlgnn.report.table import Section
 from nlgnn.selection.statistics import Figures, Interval, compared_rows, paired_interval, spread
+from nlgnn.training.recipe import metric_heading, metric_text
 from nlgnn.training.run_folder import Run
 
 MAJORITY = "majority class"
@@ -45,11 +46,12 @@ class Answer(NamedTuple):
         mean, interval = spread(own), mean_interval(own)
         what = f"{self.part} {self.metric} of {self.model}"
         if interval is not None:
-            low, high = within_percent(interval)
-            what += f", 95 % interval {low:.1f} to {high:.1f}"
+            low, high = within_bounds(interval)
+            what += f", 95 % interval {metric_text(self.metric, low)} to {metric_text(self.metric, high)}"
         what += f", mean of {len(own)} run{'s' * (len(own) != 1)}, protocol {self.protocol}"
         sentences = ["" if self.part == "test" else caption("no-test-labels"), self.words, verdict]
-        return Headline("–" if mean is None else f"{mean.mean:.1f} %", what, [words for words in sentences if words])
+        figure = "–" if mean is None else metric_text(self.metric, mean.mean)
+        return Headline(figure, what, [words for words in sentences if words])
 
     @property
     def words(self) -> str:
@@ -68,11 +70,12 @@ class Answer(NamedTuple):
     def figure(self) -> Figure:
         """Return the figure of all means with their intervals."""
         text = caption("means", protocol=self.protocol, selection=self.selection)
-        return means_figure("Compared with baselines", f"{self.part} {self.metric} %", self.figures, text)
+        axis = f"{self.part} {metric_heading(self.metric)}"
+        return means_figure("Compared with baselines", axis, self.figures, text)
 
     def section(self) -> Section:
         """Return the same figures as a table, with paired differences."""
-        heading = f"{self.part} {self.metric} %"
+        heading = f"{self.part} {metric_heading(self.metric)}"
         rows = compared_rows("model", heading, self.figures, f"{self.model} minus it", self.differences)
         for row, figures in zip(rows, self.figures.values(), strict=True):
             row["runs"] = str(sum(value is not None for value in figures))
@@ -95,8 +98,10 @@ def mean_interval(figures: Sequence[float]) -> Interval | None:
     return paired_interval(figures, [0.0] * len(figures)) if len(set(figures)) > 1 else None
 
 
-def within_percent(interval: Interval) -> tuple[float, float]:
-    """Return the ends of an interval, cut to 0 and 100, which few runs may exceed."""
+def within_bounds(interval: Interval) -> tuple[float, float]:
+    """Return the ends of an interval, cut to 0 and 100, or to 0 for a negated loss, which few runs may exceed."""
+    if interval.mean < 0:
+        return interval.low, min(0.0, interval.high)
     return max(0.0, interval.low), min(100.0, interval.high)
 
 
@@ -107,7 +112,7 @@ def interval_rows(compared: Mapping[str, Figures]) -> list[dict[str, Any]]:
         good = [value for value in figures if value is not None]
         mean, interval = spread(good), mean_interval(good)
         if mean is not None:
-            low, high = (mean.mean, mean.mean) if interval is None else within_percent(interval)
+            low, high = (mean.mean, mean.mean) if interval is None else within_bounds(interval)
             rows.append({"model": label, "mean": mean.mean, "low": low, "high": high, "runs": len(good)})
     return rows
 

@@ -25,6 +25,7 @@ from nlgnn.report.figures import PALETTE, class_scale, tooltips
 from nlgnn.report.figures.intervals import bars_chart
 from nlgnn.report.figures.strips import class_names
 from nlgnn.report.page import Column, Figure, caption, columns_of
+from nlgnn.training.recipe import metric_heading
 from nlgnn.training.run_folder import Run
 
 MOST_CLASSES = 40  # of a matrix that is drawn
@@ -62,7 +63,7 @@ def curve_figures(runs: Sequence[Run], selection: str, metric: str) -> list[Figu
     text = f"One line per run; points are the chosen epochs: {selection}." + " Not every epoch is drawn." * thinned
     kinds = {
         "Training curves: loss": {"train_loss": "training loss", "val_loss": "validation loss"},
-        f"Training curves: validation {metric}": {"val_metric": f"validation {metric} %"},
+        f"Training curves: validation {metric}": {"val_metric": f"validation {metric_heading(metric)}"},
     }
     figures = []
     for title, names in kinds.items():
