@@ -23,7 +23,8 @@ TABLE_NAMES = (
     *("results", "datasets", "categories", "verdicts", "first-category", "second-category", "all", "homophily"),
     *("sequence", "efficiency", "cpgcn", "controls", "ablation", "order", "systems", "benchmark"),
 )
-ON_REQUEST = ("controls", "order", "systems", "benchmark")  # the first is part of results, the others have pages of their own
+# The first is part of results, the others have pages of their own.
+ON_REQUEST = ("controls", "order", "systems", "benchmark")
 QUICK_DATASETS = ("texas", "chameleon")  # one of each category
 
 
