@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from nlgnn.errors import DataError, OptionError, nearest
 from nlgnn.files import write_text, writing
-from nlgnn.paper import extra_tables, findings, plans, tables
+from nlgnn.paper import benchmark, extra_tables, findings, plans, tables
 from nlgnn.paper.cell import (
     HUGE_DATASETS,
     Cell,
@@ -60,8 +60,9 @@ TABLES: dict[str, Table] = {
     "ablation": Table(plans.ablation_cells, findings.ablation_sections),
     "order": Table(plans.order_cells, extra_tables.order_sections),
     "systems": Table(plans.system_cells, extra_tables.system_sections),
+    "benchmark": Table(benchmark.benchmark_cells, benchmark.benchmark_sections),
 }
-PAGES = ("paper", "systems", "learned_order")
+PAGES = ("paper", "systems", "learned_order", "benchmark")
 
 
 def get_table(name: str) -> Table:
