@@ -17,7 +17,6 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import typer
-import typer.main
 
 from nlgnn.cli.console import errors
 from nlgnn.errors import DataError, OptionError, RunFolderError, nearest
@@ -42,10 +41,14 @@ def option(words: str, panel: str, *names: str, default: str | bool = False, **m
 
 
 def check_run_folders(paths: Path | list[Path]) -> Path | list[Path]:
-    """Raise if a run folder does not exist, before anything slow is imported to read it."""
+    """Raise if a path is not a run folder, before anything slow is imported to read it."""
     for path in paths if isinstance(paths, list) else [paths]:
         if not path.exists():
             raise RunFolderError(f"There is no folder {path}.", "Give a folder that a training made.")
+        if not (path / "config.json").is_file():
+            raise RunFolderError(
+                f"{path} is not a run folder: it has no config.json.", "Give a folder that a training made."
+            )
     return paths
 
 
@@ -212,43 +215,6 @@ def first_sentence(words: str) -> str:
     found = re.match(r".+?[.](?=\s|$)", words, re.DOTALL)
     sentence = found[0] if found else words
     return sentence[:1].upper() + sentence[1:]
-
-
-def check_quickly(command: str, arguments: list[str]) -> None:
-    """Raise for mistakes that can be found before torch is imported, tables are read or data is downloaded.
-
-    Reading the models' options imports torch, so that options of models are passed over here.
-
-    Args:
-        command: The command, `train` or `tune`.
-        arguments: The arguments behind it.
-    """
-    from nlgnn.models.registry import PRESETS, get_system
-    from nlgnn.tables.table_files import check_is_file
-    from nlgnn.training.recipe import Recipe
-
-    values: dict[str, Any] = {}
-    app = typer.Typer(add_completion=False)
-    app.command()(with_flags(values.update, {**FLAGS[command], **recipe_flags(command == "tune")}))
-    typer.main.get_command(app)(arguments, standalone_mode=False, ignore_unknown_options=True, allow_extra_args=True)
-    model, preset, graph = (values.get(name) for name in ("model", "preset", "graph"))
-    if model is not None and str(use_own_model(model)).lower() != "auto":
-        get_system(model)
-    if preset is not None and preset not in PRESETS:
-        raise OptionError(f"there is no preset {preset!r}.", nearest(preset, list(PRESETS)))
-    if "resume" in values:
-        check_run_folders(values["resume"])
-    Recipe(**{name: value for name, value in values.items() if name in Recipe.model_fields and "," not in str(value)})
-    files = [name for name in ("nodes", "edges", "graph_file") if name in values]
-    for name in files:
-        check_is_file(values[name])
-    if "config" in values or "resume" in values:
-        return
-    if files:
-        check_label(values)
-    # An unknown option, or its value, may be taken for the graph here.
-    elif not values.keys() & TABLE_FLAGS.keys() and graph in (None, *arguments[:1]) and not str(graph).startswith("-"):
-        describe_graph(command, graph)
 
 
 def read_config(path: Path | None, known: Mapping[str, Any]) -> dict[str, Any]:

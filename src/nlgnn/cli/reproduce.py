@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nlgnn.cli.console import comma_separated, console, errors, write_report
-from nlgnn.errors import DataError, NlgnnError
+from nlgnn.errors import DataError, NlgnnError, OptionError, nearest
 
 if TYPE_CHECKING:
     from nlgnn.paper.cell import Cell
@@ -59,6 +59,10 @@ def reproduce(
     Tables: results, datasets, categories, verdicts, first-category, second-category, all, homophily, sequence,
     efficiency, cpgcn, controls, ablation, order, systems.
     """
+    for name in names or ():
+        if name not in TABLE_NAMES:
+            raise OptionError(f"there is no table {name!r}.", nearest(name, TABLE_NAMES))
+
     from nlgnn.paper import pages as paper_pages
     from nlgnn.report.table import Section
     from nlgnn.report.text import sections_page

@@ -22,6 +22,7 @@ from nlgnn.cli.options import all_flags, given_graph, own_tables, plan_keys, rea
 from nlgnn.cli.report import tell_report
 from nlgnn.datasets import describe
 from nlgnn.errors import NlgnnError, OptionError
+from nlgnn.files import refuse_existing
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.models.build import check_given, configure, resolve
@@ -64,7 +65,7 @@ def train_graph(given: dict[str, Any]) -> None:
     options = read_config(given.pop("config", None), PLAN_KEYS) | given
     settings = {name: options.pop(name, None) for name in PLAN_KEYS}
     if settings["out"] is not None:
-        RunFolder.refuse_existing(Path(settings["out"]))  # before tables are read
+        refuse_existing(Path(settings["out"]))  # before tables are read
     wanted = given_graph("train", settings["graph"], own_tables(settings), allow_unverified)
     model = settings["model"] or ("nlgcn" if wanted.tables is None else AUTO)
     protocol, controls = settings["splits"] or wanted.protocol, bool(settings["controls"])
@@ -84,7 +85,7 @@ def train_graph(given: dict[str, Any]) -> None:
         resolve(variant.system, plan.graph, plan.preset, variant.options)
     paths = _folders(Path(settings["out"] or _new_name(plan.graph, main.slug)), variants)
     for path in paths:
-        RunFolder.refuse_existing(path)  # all of them, before the first is trained into
+        refuse_existing(path)  # all of them, before the first is trained into
     graph = wanted.load()
     for variant in variants:  # the sizes of the graph are known now
         configure(variant.system, graph, plan.preset, **variant.options)
@@ -103,9 +104,8 @@ def _resume(path: Path, given: dict[str, Any], track: Track) -> None:
     asked_model = model and (AUTO if model.lower() == AUTO else get_system(model).name)
     for what, asked, there in (("graph", asked_graph, plan.graph), ("model", asked_model, plan.model)):
         if asked is not None and asked != there:
-            raise OptionError(
-                f"{path} holds the {what} {there!r}, not {asked!r}.", "Leave it out: it is in the folder."
-            )
+            how = f"Pass --model {there}." if ":" in there else "Leave it out: it is in the folder."
+            raise OptionError(f"{path} holds the {what} {there!r}, not {asked!r}.", how)
     if given:
         flag = f"--{next(iter(given)).replace('_', '-')}"
         raise OptionError(f"{flag} cannot change while resuming {path}.", "Train into a new folder instead.")

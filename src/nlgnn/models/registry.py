@@ -139,6 +139,9 @@ def register(name: str, model_class: type[nn.Module], *, summary: str = "", **se
     Returns:
         The registry entry.
 
+    Raises:
+        OptionError: If a model of the package has the name, or the name has a colon.
+
     Example:
         >>> from nlgnn.models.registry import register
         >>> from nlgnn.nn import MLP
@@ -146,8 +149,14 @@ def register(name: str, model_class: type[nn.Module], *, summary: str = "", **se
         >>> register("wide", Wide, summary="a wide MLP").name
         'wide'
     """
-    if name in SYSTEMS and name not in _CLASSES:
-        raise OptionError(f"the name {name!r} is taken.", "Choose another one.")
+    if ":" in name or (name in SYSTEMS and name not in _CLASSES):
+        raise OptionError(f"the name {name!r} is taken or has a colon.", "Choose another one.")
+    if not isinstance(model_class, type):
+        raise OptionError(f"{model_class!r} is not a class.", "Give a subclass of torch.nn.Module.")
+    return _add(name, model_class, summary=summary, **settings)
+
+
+def _add(name: str, model_class: type[nn.Module], summary: str = "", **settings: Any) -> System:
     path = f"{model_class.__module__}:{model_class.__qualname__}"
     settings = {"defaults": {}, "source": path, **settings}
     _CLASSES[name], SYSTEMS[name] = model_class, System(name, path, summary=summary, **settings)
@@ -159,19 +168,19 @@ def resolve_class(path: str) -> System:
 
     Only call this with what a user gave: a name that was read from a file must never cause an import.
     """
-    from torch import nn
-
     module_name, _, name = path.partition(":")
     try:
         module = import_module(module_name)
     except Exception as error:  # a user's module may fail in any way
         what = f"{module_name} cannot be imported: {type(error).__name__}: {error}."
         raise OptionError(what, "Name it as package.module:Class; --debug shows the whole error.") from error
+    from torch import nn
+
     found = {key: one for key, one in vars(module).items() if isinstance(one, type) and issubclass(one, nn.Module)}
     if name not in found:
-        raise OptionError(f"{module_name} has no torch.nn.Module {name!r}.", nearest(name, found))
-    model_class = found[name]
-    return register(path, model_class)
+        how = nearest(name, found) if found else "Name a module that defines one, as package.module:Class."
+        raise OptionError(f"{module_name} has no torch.nn.Module {name!r}.", how)
+    return _add(path, found[name])
 
 
 def get_system(name: str) -> System:

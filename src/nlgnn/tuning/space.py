@@ -136,6 +136,15 @@ def check_space(model: str, graph_name: str, preset: str | None, options: Values
     refuse_idle(get_system(model), {name: space.searched.get(name) or (space.fixed[name],) for name in options})
 
 
+def check_numbers(settings: int | str = "all", search_splits: int = 1, search_epochs: int = 1) -> None:
+    """Raise an `OptionError` for a number that is not positive."""
+    given = {"settings": settings, "search_splits": search_splits, "search_epochs": search_epochs}
+    for name, value in given.items():
+        if (name, value) != ("settings", "all") and not (str(value).isdecimal() and int(value) >= 1):
+            how = "Give a whole number of at least 1" + (", or all." if name == "settings" else ".")
+            raise OptionError(f"{name}={value!r}.", how)
+
+
 def setting_words(setting: Values) -> str:
     """Return a setting as text: its key in a study, and the way it is shown."""
     return ", ".join(f"{name}={value}" for name, value in setting.items())
