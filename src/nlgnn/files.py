@@ -210,5 +210,5 @@ def refuse_existing(path: Path) -> None:
     if exists and not path.is_dir():
         raise RunFolderError(f"{path} exists and is not a folder.", "Name a new folder (--out).")
     if exists:
-        resume = f"Go on with it (--resume {path}), name" if (path / "config.json").is_file() else "Name"
+        resume = f"Continue it (--resume {path}), name" if (path / "config.json").is_file() else "Name"
         raise RunFolderError(f"{path} exists already.", f"{resume} another folder, or remove it.")

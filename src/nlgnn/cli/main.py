@@ -71,7 +71,7 @@ class PanelCommand(TyperCommand):
 
 
 def _help_row(parameter: TyperOption | TyperArgument, ctx: typer.Context) -> tuple[Text, Text]:
-    """Return a flag with its default, or with its type if it has none, and its help with the choices there are."""
+    """Return a flag with its default, or with its type if it has none, and its help with the possible choices."""
     is_flag = isinstance(parameter, TyperOption) and parameter.is_flag
     name, kind = parameter.opts[-1], (parameter.display_type_rich(ctx) or "").strip("<>[]")
     default = parameter.show_default if isinstance(parameter.show_default, str) else ""
@@ -124,7 +124,7 @@ def top(
 
 
 def build_app(arguments: list[str]) -> typer.Typer:
-    """Return the command that is called, or all commands if none is.
+    """Return the called command, or all commands if none is called.
 
     The flags of `train` and `tune` are read off the models, which imports torch. They are generated only if that
     command is called, after the checks that need no models.
@@ -270,7 +270,7 @@ def _parser_error(error: typer.TyperException, command: str) -> tuple[str, str]:
 
 
 def _print_error(what: str, how: str) -> None:
-    line = what.replace("\n", "\\n")  # one line, whatever files are called
+    line = what.replace("\n", "\\n")  # one line, even if a file name has several
     errors.print(f"[red]error:[/] {escape(line)}", soft_wrap=True)
     if how:
         errors.print(escape(how), soft_wrap=True)

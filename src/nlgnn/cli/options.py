@@ -36,7 +36,7 @@ SHARED_BY = 5  # local models that share an option before `train --help` lists i
 
 
 def option(words: str, panel: str, *names: str, default: str | bool = False, **more: Any) -> Any:
-    """Return a `typer.Option` in a panel of the help. Whether a file can be read is found out when it is read."""
+    """Return a `typer.Option` in a panel of the help. Files are checked when they are read."""
     return typer.Option(*names, help=words, rich_help_panel=panel, show_default=default, readable=False, **more)
 
 
@@ -130,7 +130,7 @@ FLAGS: Mapping[str, Flags] = {
         "out": (Path, option("New folder for report.html and diagnosis.json.", OUTPUT, default="runs/…")),
     },
 }
-# How a command runs, which a TOML file does not hold.
+# Options that decide how a command runs. A TOML file does not contain them.
 NOT_IN_TOML = {"config", "resume", "allow_unverified", "tensorboard", "mlflow", "as_json"}
 NOT_IN_GRAPHML = {"nodes", "edges", "id_column", "source_column", "target_column", "unknown_nodes"}
 NOT_IN_NPZ = {*NOT_IN_GRAPHML, "label", "split_column", "weight_column"}
@@ -203,7 +203,7 @@ def _generated(kind: Any, default: Any, words: str, panel: str, lists: bool, hid
 
 
 def _flag_type(annotation: Any) -> Any:
-    """Return what a flag parses: one plain type or choice. Mixtures are checked later."""
+    """Return the type that a flag parses: a plain type or a choice. Others are parsed as text and checked later."""
     members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     members = tuple(member for member in members if member is not NoneType)
     simple = len(members) == 1 and (members[0] in (int, float, bool, str, Path) or get_origin(members[0]) is Literal)
@@ -211,7 +211,7 @@ def _flag_type(annotation: Any) -> Any:
 
 
 def first_sentence(words: str) -> str:
-    """Return the first sentence of a text, which is what `--help` shows of it."""
+    """Return the first sentence of a text, which `--help` shows."""
     found = re.match(r".+?[.](?=\s|$)", words, re.DOTALL)
     sentence = found[0] if found else words
     return sentence[:1].upper() + sentence[1:]
@@ -284,8 +284,8 @@ class GivenGraph(NamedTuple):
         protocol: The splits that it is trained on by default.
         load: Loads the graph.
         tables: The files of a user's own graph.
-        encoder: What made the features of a user's own graph, as JSON.
-        notes: What was found when a user's own graph was read.
+        encoder: The feature encoder of a user's own graph, as JSON.
+        notes: Remarks from reading a user's own graph.
     """
 
     name: str
@@ -297,7 +297,7 @@ class GivenGraph(NamedTuple):
 
 
 def given_graph(command: str, name: str | None, tables: OwnTables | None, allow_unverified: bool) -> GivenGraph:
-    """Return the named graph, or read the user's own and print what was found.
+    """Return the named graph, or read the user's own and print the remarks.
 
     Raises:
         OptionError: If no graph or two graphs are given.
@@ -315,7 +315,7 @@ def given_graph(command: str, name: str | None, tables: OwnTables | None, allow_
 
 
 def describe_graph(command: str, name: str | None) -> Dataset:
-    """Return the catalogue entry of a named graph; a file in its place is answered with the flags to use."""
+    """Return the catalogue entry of a named graph; the error for a file name shows the flags to use."""
     from nlgnn.datasets import describe
 
     if name is None:
@@ -352,7 +352,7 @@ def _read(tables: OwnTables) -> GivenGraph:
 
 
 def tell_findings(found: TableGraph) -> tuple[str, ...]:
-    """Print the notes and then the warnings about a user's tables; return what was printed."""
+    """Print the notes and then the warnings about a user's tables, and return them."""
     sentences = (*found.notes, *(f"warning: {warning}" for warning in found.warnings))
     for sentence in sentences:
         errors.print(sentence, soft_wrap=True, markup=False)

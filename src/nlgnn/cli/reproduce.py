@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nlgnn.paper.cell import Cell
     from nlgnn.report.table import Section
 
-# A list of its own, so that `--help` waits for no import; a test compares it with the tables.
+# Listed here so that `--help` and misspelt names need no slow import. A test compares the list with the tables.
 TABLE_NAMES = (
     *("results", "datasets", "categories", "verdicts", "first-category", "second-category", "all", "homophily"),
     *("sequence", "efficiency", "cpgcn", "controls", "ablation", "order", "systems"),
@@ -209,9 +209,11 @@ def _run(cells: Sequence[Cell], results: Path, renew: bool = False) -> list[str]
         except KeyboardInterrupt:
             errors.print("\ninterrupted. The same command continues from here.")
             raise
-        except NlgnnError as error:  # the other cells can be measured all the same
+        except NlgnnError as error:  # the other cells can still be measured
             errors.print(f"{where}\nerror: {error}", soft_wrap=True, markup=False)
             failed.append(cell.name)
             continue
-        errors.print(f"{where}, {result['seconds']} s" if result else f"{where}: in work elsewhere", soft_wrap=True)
+        errors.print(
+            f"{where}, {result['seconds']} s" if result else f"{where}: another process measures it", soft_wrap=True
+        )
     return failed

@@ -117,7 +117,7 @@ def _resume(path: Path, given: dict[str, Any], track: Track) -> None:
 
 
 def _train_all(plan: Plan, variants: list[Variant], paths: list[Path], graph: Graph, track: Track) -> None:
-    """Train each variant into its folder, going on where there is one, and show them side by side."""
+    """Train each variant into its folder, or resume it there, and show all results in one table."""
     trained: dict[str, tuple[Trained, Tracking]] = {}
     with _way_to_go_on(paths[0], len(variants) > 1, track):
         for variant, path in zip(variants, paths, strict=True):
@@ -133,14 +133,14 @@ def _way_to_go_on(path: Path, controls: bool, track: Track) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if path.exists():  # else nothing was begun
+        if path.exists():  # otherwise nothing was started
             command = f"nlgnn train --resume {shlex.quote(str(path))}" + " --controls" * controls
-            errors.print(f"\ninterrupted. Go on with: {command}{track(path).flags}", soft_wrap=True, markup=False)
+            errors.print(f"\ninterrupted. Continue with: {command}{track(path).flags}", soft_wrap=True, markup=False)
         raise
 
 
 def _train_or_resume(plan: Plan, variant: Variant, path: Path, graph: Graph, track: Track) -> tuple[Trained, Tracking]:
-    """Train a variant into its folder, or go on with the training there."""
+    """Train a variant into its folder, or resume the training there."""
     if errors.is_terminal:
         errors.print(f"training {variant.label} on {graph.name}, protocol {plan.protocol}", markup=False)
     tracked = track(path)
@@ -151,7 +151,7 @@ def _train_or_resume(plan: Plan, variant: Variant, path: Path, graph: Graph, tra
 
 
 def _show_trained(trained: Mapping[str, tuple[Trained, Tracking]]) -> None:
-    """Print the table of results, failed runs, folders and where to look at what was tracked."""
+    """Print the table of results, failed runs, folders and the places of tracked results."""
     console.print(result_table([(label, result) for label, (result, _) in trained.items()], console.width))
     for result, _ in trained.values():
         for run in result.runs:
@@ -191,7 +191,7 @@ def _train_automatically(plan: Plan, folder: RunFolder, graph: Graph, controls: 
 
     Args:
         plan: The plan, whose model is "auto".
-        folder: The run folder, new or begun earlier.
+        folder: The run folder, new or of an interrupted training.
         graph: The graph.
         controls: Whether to train the controls of the non-local candidate as well.
         track: A function that makes the tracking of one training from its folder.

@@ -55,7 +55,7 @@ def tune_graph(given: dict[str, Any]) -> None:
         tuned = replace(tune(loaded, name, **plan, **given), tables=wanted.tables)
         decided, command = decide_tuned(loaded, tuned) if automatic else (None, tuned.command)
     except KeyboardInterrupt:
-        errors.print("\ninterrupted. Finished settings are kept: the same command goes on from here.")
+        errors.print("\ninterrupted. Finished settings are kept: the same command continues from here.")
         raise
     if as_json:
         choice = {} if decided is None else {"choice": {**decided._asdict(), "chosen": decided.chosen}}

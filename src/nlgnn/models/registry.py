@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Options = Mapping[str, Any]
 SETTINGS: dict[str, Any] = tomllib.loads(files("nlgnn.models").joinpath("settings.toml").read_text("utf-8"))
-PRESETS: Mapping[str, Options] = SETTINGS["presets"]  # options that a model does not have are passed over
+PRESETS: Mapping[str, Options] = SETTINGS["presets"]  # options that a model does not have are ignored
 
 
 class Published(NamedTuple):
@@ -43,15 +43,15 @@ class System:
         path: Module and class; for the non-local or voting version of another model, that of the other model.
         summary: What the model does, in a few words.
         source: Who proposed it.
-        defaults: Options that hold unless a preset or a dataset has others.
+        defaults: Options that apply unless a preset or a dataset sets them.
         search_space: Values to search over, by option.
         fixed: Options that the name implies, which cannot be chosen.
         local: The name of the local part of a non-local or voting model.
-        kind: Whether it is a local model, the non-local version of one, or votes around one.
-        program: How its own authors train it. It wins over presets.
+        kind: The kind of model: local, the non-local version of a local model, or votes around one.
+        program: The training options of its authors. They override presets.
         published: Options that its own authors published, by dataset.
         variants: Options of the named forms of a model whose publications report the best of several.
-        settings: What is tried on a dataset for which nothing is published.
+        settings: The settings that are tried on a dataset without published ones.
     """
 
     name: str
@@ -166,7 +166,7 @@ def _add(name: str, model_class: type[nn.Module], summary: str = "", **settings:
 def resolve_class(path: str) -> System:
     """Import the class of a `package.module:Class` name and register it under that name.
 
-    Only call this with what a user gave: a name that was read from a file must never cause an import.
+    Only call this with a name that the user typed: a name from a run folder must never cause an import.
     """
     module_name, _, name = path.partition(":")
     try:
@@ -215,5 +215,5 @@ def load(system: System) -> type[nn.Module]:
 
 
 def trained_as(system: System) -> System:
-    """Return the model whose programme holds: that of the local part, for the two to be compared."""
+    """Return the model whose training programme applies: the local part, so that both can be compared."""
     return system if system.local is None else SYSTEMS[system.local]

@@ -16,7 +16,7 @@ from nlgnn.selection.statistics import Figures, Interval
 MEANS_CAPTION = "Points are means over runs, bars 95 % t-intervals. How they were trained is told below the table."
 DIFFERENCES_CAPTION = (
     "Points are mean differences over paired runs, bars 95 % t-intervals. An interval that contains zero shows no "
-    "clear difference. Intervals are rather too narrow, since splits overlap."
+    "clear difference. Intervals are slightly too narrow, since splits overlap."
 )
 
 

@@ -282,7 +282,7 @@ class RunFolder:
         except OSError as error:
             raise RunFolderError(
                 f"{path} cannot be written: {error.strerror or error}. What was there before is untouched.",
-                f"Make room or mend the permissions, then go on with: nlgnn train --resume {self.path}",
+                f"Free some space or correct the permissions, then continue with: nlgnn train --resume {self.path}",
             ) from error
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Options that change no result, options across which validation figures are not comparable, and the search's own.
 NOT_SEARCHED = EXECUTION | {"seed", "metric", "selection", "epochs"}
 
-VOTES_HAVE_TRIES = "how much votes count is chosen by validation, which makes their validation figures too good"
+VOTES_HAVE_TRIES = "validation chooses the weight of votes, so that their validation figures are optimistic"
 
 Values = Mapping[str, Any]
 

@@ -87,7 +87,7 @@ def tune(
     name = f"tune-{graph.name}-{model.replace(':', '.')}"
     path = None if storage else Path(study or Path("runs") / f"{name}.db")
     identity = search.identity(halving)
-    from nlgnn.tuning.study import SharedStudy  # imports Optuna, for which mistakes in options need not wait
+    from nlgnn.tuning.study import SharedStudy  # imports Optuna, which is slow: options are checked first
 
     started = time.monotonic()
     with (

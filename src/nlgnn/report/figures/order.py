@@ -251,5 +251,5 @@ def votes_section(rows: Rows) -> Section:
     counting = sum(row["weight of votes"] != ALONE for row in rows)
     words = f"Votes count in {counting} of {len(rows)} run{'s' * (len(rows) != 1)}."
     caption = VOTE_WEIGHT_CAPTION.format(shares=", ".join(f"{share:g}" for share in SHARES))
-    caption += f" Note that {VOTES_HAVE_TRIES}; test figures are not touched by that."
+    caption += f" Note that {VOTES_HAVE_TRIES}; test figures are not affected."
     return Section("Weight of votes", rows, caption, words, text_columns=2)
