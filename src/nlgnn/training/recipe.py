@@ -89,7 +89,7 @@ class Recipe(BaseModel):
     )
     metric: Metric = Field("accuracy", description="Validation metric that selection compares.")
     class_weight: Literal["none", "balanced"] = Field(
-        "none", description="Class weights in the loss; balanced: all classes count the same."
+        "none", description="Class weights in the loss; balanced: all count the same."
     )
     seed: int = Field(0, ge=0, lt=2**32, description="Seed of the random numbers; run r uses seed + r.")
     threads: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(

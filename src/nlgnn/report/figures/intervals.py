@@ -73,7 +73,7 @@ class Answer(NamedTuple):
         """Return the figure of all means with their intervals."""
         caption = (
             f"Points are means over runs, bars 95 % t-intervals. Protocol {self.protocol}, one run per split; figures "
-            f"of {self.selection}. All models share splits and seeds. Splits overlap, so intervals are rather too "
+            f"of {self.selection}. All models share splits and seeds. Splits overlap, so intervals are slightly too "
             "narrow."
         )
         return means_figure("Compared with baselines", f"{self.part} {self.metric} %", self.figures, caption)

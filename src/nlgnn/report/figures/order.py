@@ -55,7 +55,7 @@ REASONS_CAPTION = (
 )
 _COMPARED = (
     "mean over {runs} run{s}, bars one sample standard deviation; compared with the share among neighbours in the "
-    "graph and with the expectation for a random order. An order that is no better than chance has found nothing. "
+    "graph and with the expectation for a random order. An order whose share equals chance has found nothing. "
     "All labels are used, also those of training nodes, and nothing is decided by this."
 )
 WINDOW_CAPTION = f"H(Ĝ), the share of nodes within a node's window of the order that have its label: {_COMPARED}"
