@@ -273,6 +273,7 @@ EARLY = {
     "number of settings": "tune texas --settings many",
     "metric": "diagnose texas --metric acc",
     "table": "reproduce resluts",
+    "configuration": "train --config nowhere.toml",
     "report": "report nowhere",
     "not a run folder": "predict pages.csv",
     "prediction": "predict nowhere",

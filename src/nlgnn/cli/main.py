@@ -32,6 +32,7 @@ from nlgnn.cli.options import (
     check_label,
     check_run_folders,
     describe_graph,
+    read_toml,
     recipe_flags,
     use_own_model,
     with_flags,
@@ -209,9 +210,12 @@ def _check_values(command: str, values: dict[str, Any], arguments: list[str]) ->
         )
     Recipe(**{name: value for name, value in values.items() if name in Recipe.model_fields and "," not in str(value)})
     files = [name for name in ("nodes", "edges", "graph_file") if name in values]
-    for name in [*files, *(["config"] if "config" in values else [])]:
+    for name in files:
         check_is_file(values[name])
-    if "config" in values or "resume" in values:
+    if "resume" in values:
+        return
+    if "config" in values:
+        read_toml(values["config"])
         return
     if files:
         check_label(values)

@@ -217,6 +217,16 @@ def first_sentence(words: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the keys of a TOML file, with underscores for hyphens, and their values."""
+    try:
+        return {key.replace("-", "_"): value for key, value in tomllib.loads(path.read_text()).items()}
+    except OSError as error:
+        raise OptionError(f"{path} cannot be read: {error.strerror}.", "Name a TOML file with --config.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path} cannot be read as TOML: {error}.", "Give lines such as: lr = 0.05") from None
+
+
 def read_config(path: Path | None, known: Mapping[str, Any]) -> dict[str, Any]:
     """Read a TOML file that may hold any option of a command.
 
@@ -224,12 +234,7 @@ def read_config(path: Path | None, known: Mapping[str, Any]) -> dict[str, Any]:
     """
     if path is None:
         return {}
-    try:
-        given = {key.replace("-", "_"): value for key, value in tomllib.loads(path.read_text()).items()}
-    except OSError as error:
-        raise OptionError(f"{path} cannot be read: {error.strerror}.", "Name a TOML file with --config.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise OptionError(f"{path} cannot be read as TOML: {error}.", "Give lines such as: lr = 0.05") from None
+    given = read_toml(path)
     if isinstance(given.get("model"), str):
         use_own_model(given["model"])
     keys = config_keys(known)
