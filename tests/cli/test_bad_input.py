@@ -33,12 +33,12 @@ BAD_OPTIONS = {
     "another's option": (
         "train texas --model gcn --kernel-size 3",
         "gcn has no option 'kernel_size'",
-        "one of nlmlp, nlgcn, nlgat",
+        "option: nlmlp, nlgcn, nlgat",
     ),
     "control of none": (
         "train texas --model mlp --order random",
         "mlp has no option 'order'",
-        "one of nlmlp, vote-mlp, nlgcn",
+        "option: nlmlp, vote-mlp, nlgcn",
     ),
     "no relations": (
         "train mushroom-body --model geom-gcn --space poincare",
@@ -63,7 +63,7 @@ BAD_OPTIONS = {
         "space_dim=8 changes nothing: no order is learned",
         "order='learned'",
     ),
-    "votes": ("train texas --model vote-gcn --kernel-size 7", "vote-gcn has no option 'kernel_size'", "one of nlmlp"),
+    "votes": ("train texas --model vote-gcn --kernel-size 7", "vote-gcn has no option 'kernel_size'", "option: nlmlp"),
     "no score": (
         "train texas --order learned --local-loss 1",
         "local_loss=1.0 changes nothing: a learned order",
