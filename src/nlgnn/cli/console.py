@@ -100,7 +100,7 @@ def dataset_table() -> RenderableType:
         column.justify, column.no_wrap = "left", True
     aliases = ", ".join(f"{alias} is {name}" for alias, name in ALIASES.items())
     caption = (
-        "fetch: is downloaded on first use. Edges are distinct, undirected, without\n"
+        "fetch: downloaded on first use. Edges are distinct, undirected, without\n"
         "self-loops. H(G): mean share of a node's neighbours with its label; empty: not measured.\n"
         f"{aliases}. `nlgnn datasets NAME` shows one in full."
     )
@@ -212,7 +212,7 @@ def result_table(trained: list[tuple[str, Trained]], width: int) -> RenderableTy
         )
     if len(trained) > 1:
         words += (
-            " Differences of test figures are paired over runs, with 95 % t-intervals, which are rather too narrow "
+            " Differences of test figures are paired over runs, with 95 % t-intervals, which are slightly too narrow "
             "where splits overlap. An interval that contains zero shows no clear difference."
         )
     if any(get_system(result.plan.model).kind == "vote" for _, result in trained):

@@ -27,7 +27,7 @@ from nlgnn.training.run_folder import Run
 from nlgnn.training.train import CHOICE_FILE, read_choice
 from nlgnn.tuning.result import Tuned, training_command
 
-# Trains candidates and returns the runs of each; no runs stand for a training that failed.
+# Trains candidates and returns the runs of each; an empty list is a failed training.
 Train = Callable[[Sequence[Variant], Verdict], Sequence[Sequence[Run]]]
 
 
@@ -217,5 +217,5 @@ def write_choice(folder: Path | None, record: dict[str, Any]) -> None:
         except OSError as error:
             raise RunFolderError(
                 f"{path} cannot be written: {error.strerror}.",
-                f"Make room or change the permissions, then go on with: nlgnn train --resume {folder}",
+                f"Free some space or change the permissions, then continue with: nlgnn train --resume {folder}",
             ) from error

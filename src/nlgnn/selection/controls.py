@@ -1,6 +1,6 @@
 """Controls of non-local models, and the comparison of any models on the same splits and seeds.
 
-A non-local result is never shown alone: next to it stand its local part, kernel 1 and a random order.
+A non-local result is never shown alone. It is compared with its local part, kernel 1 and a random order.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def with_controls(system: str, options: dict[str, Any]) -> list[Variant]:
 
 
 def _controls(system: str, options: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return what each control changes. Votes have no kernel, and a learned space can be frozen."""
+    """Return the options that each control changes. Votes have no kernel, and a learned space can be frozen."""
     votes = get_system(system).kind == "vote"
     controls = {"random order": CONTROLS["random order"]} if votes else CONTROLS
     learned = options.get("order", "learned" if votes else "score") == "learned"

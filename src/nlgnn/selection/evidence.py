@@ -69,7 +69,7 @@ class Evidence:
 
     @property
     def direction(self) -> Interval | None:
-        """Return the two directions taken apart minus edges taken both ways, or None if edges have no direction."""
+        """Return separate directions minus undirected edges, or None if edges have no direction."""
         figures = self.by_direction
         return paired_interval(figures[APART], figures[BOTH_WAYS]) if figures else None
 
@@ -163,7 +163,7 @@ def _train(settings: Sequence[Setting], graph: Graph, splits: Sequence[Split], p
 
 
 def better_graph_model(means: Mapping[str, float]) -> str:
-    """Return the better of gcn and gat; gcn if they are level."""
+    """Return the better of gcn and gat; gcn if they are equal."""
     return "gat" if means["gat"] > means["gcn"] else "gcn"
 
 

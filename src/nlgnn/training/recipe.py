@@ -114,7 +114,7 @@ class Recipe(BaseModel):
         "second one. Log-loss is negated, so that larger is better.",
     )
     class_weight: Literal["none", "balanced"] = Field(
-        "none", description="balanced: all classes weigh the same in the loss."
+        "none", description="Class weights in the loss; balanced: all count the same."
     )
     seed: int = Field(0, ge=0, lt=2**32, description="Seed of the random numbers; run r uses seed + r.")
     threads: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
@@ -128,7 +128,7 @@ class Recipe(BaseModel):
         description="Memory that training on a CPU may use, such as 8GiB. By default it is most of the free memory. If "
         "it is short, models compute in parts, and again in the backward pass.",
     )
-    device: str = Field("auto", description="cpu, cuda, cuda:1, or auto: a GPU if there is one.")
+    device: str = Field("auto", description="Device: cpu, cuda, cuda:1, or auto (a GPU if there is one).")
 
     if not TYPE_CHECKING:  # type checkers see the typed fields instead, so that they report a misspelt option
 

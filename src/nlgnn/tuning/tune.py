@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
-from nlgnn.errors import NlgnnError, OptionError
+from nlgnn.errors import NlgnnError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.models.build import configure, default_preset, default_protocol, resolve
@@ -24,7 +24,7 @@ from nlgnn.training.recipe import EXECUTION, Recipe, metric_text
 from nlgnn.training.replica import Replica, shape_of_setting
 from nlgnn.training.run_folder import Run
 from nlgnn.tuning.result import Tried, Tuned, importances
-from nlgnn.tuning.space import Space, Values, check_space, read_space, setting_words
+from nlgnn.tuning.space import Space, Values, check_numbers, check_space, read_space, setting_words
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -83,11 +83,11 @@ def tune(
     check_space(model, graph.name, preset, options)
     space = read_space(model, options)
     search = _Search(graph, model, splits or default_protocol(graph), search_splits, search_epochs, preset, space)
-    chosen = search.check(space.settings(None if settings == "all" else settings))
-    name = f"tune-{graph.name}-{model}"
+    chosen = search.check(space.settings(None if settings == "all" else int(settings)))
+    name = f"tune-{graph.name}-{model.replace(':', '.')}"
     path = None if storage else Path(study or Path("runs") / f"{name}.db")
     identity = search.identity(halving)
-    from nlgnn.tuning.study import SharedStudy  # imports Optuna, for which mistakes in options need not wait
+    from nlgnn.tuning.study import SharedStudy  # imports Optuna, which is slow: options are checked first
 
     started = time.monotonic()
     with (
@@ -97,15 +97,6 @@ def tune(
         with SearchProgress(len(chosen), search.metric, enabled=progress) as bar:
             search.work(shared, chosen, rungs_of(search_epochs) if halving else (), bar)
         return search.result(shared, time.monotonic() - started)
-
-
-def check_numbers(settings: int | str, search_splits: int, search_epochs: int) -> None:
-    """Raise an `OptionError` for a number that is not positive."""
-    given = {"settings": settings, "search_splits": search_splits, "search_epochs": search_epochs}
-    for name, value in given.items():
-        if (name, value) != ("settings", "all") and (isinstance(value, str) or value < 1):
-            how = "Give a whole number of at least 1" + (", or all." if name == "settings" else ".")
-            raise OptionError(f"{name}={value!r}.", how)
 
 
 @contextmanager
