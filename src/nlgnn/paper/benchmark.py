@@ -46,10 +46,12 @@ class Entry:
     labels: bool = False
 
 
-ENTRIES = {
-    one["name"]: Entry(**{key: tuple(value) if isinstance(value, list) else value for key, value in one.items()})
-    for one in DATA["entry"]
-}
+def _read_entry(stated: dict[str, Any]) -> Entry:
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in stated.items()}
+    return Entry(**fields)
+
+
+ENTRIES = {stated["name"]: _read_entry(stated) for stated in DATA["entry"]}
 
 
 def entry_cell(entry: Entry, graph: str) -> Cell:
