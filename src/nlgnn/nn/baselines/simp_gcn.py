@@ -42,7 +42,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Model, NonNegative, Rate, checked
 from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Edges, Features, features
 from nlgnn.nn.kernels.dropout import Dropout, RandomSubset
-from nlgnn.nn.kernels.function import Kernel, in_front
+from nlgnn.nn.kernels.function import Kernel
 from nlgnn.nn.kernels.sparse import Operator, multiply, spmm
 from nlgnn.nn.layers import cross_entropy, inverse_power, scaled, times, with_diagonal
 
@@ -236,13 +236,6 @@ class _Differences(Kernel):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, None, Tensor]:
         return None, None, None, _Differences.apply(ctx.pairs, ctx.num_nodes, not ctx.transpose, gradient)
-
-    @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[Any, ...], pairs: Tensor, num_nodes: int, transpose: bool, dense: Tensor
-    ) -> tuple[Tensor, int]:
-        each = zip(*in_front(info, (in_dims[0], in_dims[3]), (pairs, dense)), strict=True)
-        return torch.stack([_Differences.apply(own, num_nodes, transpose, rows) for own, rows in each]), 0
 
 
 EXTREMES = 5  # pairs per node with the least similar nodes, and with the most similar ones
