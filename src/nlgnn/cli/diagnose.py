@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from nlgnn.cli.console import console, errors, write_report
-from nlgnn.cli.options import FLAGS, given_graph, own_tables, with_flags
+from nlgnn.cli.options import FLAGS, given_flags, given_graph, own_tables, with_flags
 from nlgnn.errors import NlgnnError
 
 
-def diagnose_graph(given: dict[str, Any]) -> None:
+def diagnose(**flags: Any) -> None:
     """Find out whether neighbours help.
 
     Describe the graph, train MLP, GCN and a small GAT on five to ten splits, and print the category of the graph and
     what to run next.
     """
+    given = given_flags(flags)
     out, as_json = given.get("out"), "as_json" in given
     if out is not None:
         check_new_folder(out)  # Training takes minutes.
@@ -61,7 +62,7 @@ def diagnose_graph(given: dict[str, Any]) -> None:
     write_report(folder / "report.html", write, errors if as_json else console)
 
 
-diagnose = with_flags(diagnose_graph, FLAGS["diagnose"])
+with_flags(diagnose, FLAGS["diagnose"])
 
 
 def check_new_folder(path: Path) -> None:
