@@ -37,17 +37,15 @@ class Draws:
         self._generator = torch.Generator(device)
 
     def generator(self, *place: int) -> torch.Generator:
-        """Return the generator, seeded for a module, a call within it and a block of rows."""
-        return self._generator.manual_seed(combined_seed(self.seed, self.epoch, *place))
+        """Return the generator, seeded for a module, a call within it and a block of rows.
 
-
-def combined_seed(*numbers: int) -> int:
-    """Combine several numbers into one seed, by a multiplication and a shift per number."""
-    mixed = 0
-    for number in numbers:
-        mixed = ((mixed ^ number) * 0x9E3779B97F4A7C15 + 1) & (2**64 - 1)
-        mixed ^= mixed >> 32
-    return mixed
+        All numbers are combined into one seed, by a multiplication and a shift per number.
+        """
+        mixed = 0
+        for number in (self.seed, self.epoch, *place):
+            mixed = ((mixed ^ number) * 0x9E3779B97F4A7C15 + 1) & (2**64 - 1)
+            mixed ^= mixed >> 32
+        return self._generator.manual_seed(mixed)
 
 
 class Stream(NamedTuple):
