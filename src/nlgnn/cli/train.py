@@ -71,7 +71,8 @@ def train_graph(**flags: Any) -> None:
     """
     given = given_flags(flags)
     trackers = {name: given.pop(name) for name in ("tensorboard", "mlflow") if name in given}
-    check_trackers(**trackers)
+    if trackers:
+        check_trackers(**trackers)
     request = (_resumed if "resume" in given else _begun)(given, trackers)
     plan, path, graph, controls, _ = request
     if plan.model != AUTO:
