@@ -282,11 +282,11 @@ class _Hidden:
 
 class _Masked(Kernel):
     @staticmethod
-    def forward(input: Tensor, replica: Tensor | None, mask: _Hidden) -> Tensor:
+    def forward(input: Tensor, replica: Tensor, mask: _Hidden) -> Tensor:
         return input * mask.values
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor | None, _Hidden], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, _Hidden], output: Tensor) -> None:
         ctx.mask = inputs[2]
 
     @staticmethod
@@ -297,8 +297,7 @@ class _Masked(Kernel):
     def vmap(
         info: Any, in_dims: tuple[int | None, int, None], input: Tensor, replica: Tensor, mask: _Hidden
     ) -> tuple[Tensor, int]:
-        input = input if in_dims[0] is None else input.movedim(in_dims[0], 0)
-        return _Masked.apply(input, None, mask), 0
+        return (input if in_dims[0] is None else input.movedim(in_dims[0], 0)) * mask.values, 0
 
 
 class _PerReplica(Kernel):

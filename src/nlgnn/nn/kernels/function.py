@@ -35,13 +35,15 @@ class Kernel(torch.autograd.Function):
     @classmethod
     def vmap(cls, info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> Any:
         """Apply the kernel to one replica after another. Kernels with a batched operation override this."""
+        nested = torch._C._are_functorch_transforms_active()
+        apply = cls.apply if nested else super(torch.autograd.Function, cls).apply  # type: ignore[misc]
         results = []
         for replica in range(info.batch_size):
             own = [
                 argument if dim is None else argument.select(dim, replica).contiguous()
                 for argument, dim in zip(arguments, in_dims, strict=True)
             ]
-            results.append(cls.apply(*own))
+            results.append(apply(*own))
         if isinstance(results[0], Tensor):
             return torch.stack(results), 0
         stacked = tuple(torch.stack(parts) for parts in zip(*results, strict=True))
