@@ -38,13 +38,12 @@ def diagnose(**flags: Any) -> None:
             console.print(sections_page(sections, console.width))
             console.print()
 
-    flags = [] if wanted.tables is None else wanted.tables.flags
     loaded = wanted.load()
     try:
         asked: dict[str, Any] = {name: given.get(name) for name in ("splits", "metric")} | {
             "controls": "controls" in given
         }
-        diagnosis = experiment.diagnose(loaded, **asked, show=show, flags=flags)
+        diagnosis = experiment.diagnose(loaded, **asked, show=show, flags=wanted.tables.flags if wanted.tables else ())
     except KeyboardInterrupt:
         errors.print("\ninterrupted. A diagnosis cannot be resumed. Run the same command again.")
         raise

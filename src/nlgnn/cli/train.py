@@ -70,7 +70,7 @@ def train_graph(**flags: Any) -> None:
     NAME` lists them.
     """
     given = given_flags(flags)
-    trackers = {name: given.pop(name) for name in ("tensorboard", "mlflow") if name in given}
+    trackers: dict[str, Any] = {name: given.pop(name) for name in ("tensorboard", "mlflow") if name in given}
     if trackers:
         check_trackers(**trackers)
     request = (_resumed if "resume" in given else _begun)(given, trackers)
