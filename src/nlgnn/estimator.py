@@ -30,6 +30,8 @@ from nlgnn.training.run_folder import Run
 from nlgnn.training.train import AUTO
 
 VALIDATION_SHARE = 0.25
+# Attributes of a fitted model that are saved as they are.
+SAVED = ("model_", "temperatures_", "num_features_", "num_nodes_", "names_hash_", "weighted_", "verdict_", "reason_")
 
 Nodes = Graph | Sequence[int] | NDArray[np.integer]
 
@@ -243,25 +245,15 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Write the fitted model to a new folder of JSON and safetensors files, without the graph."""
         check_is_fitted(self)
         parameters = {name: value for name, value in self.get_params().items() if name != "graph"}
-        ModelFolder.write(
-            Path(path),
-            {
-                "parameters": parameters,
-                "model": self.model_,
-                "model_arguments": self.factory_.keywords,
-                "recipe": self.recipe_.model_dump(),
-                "classes": self.classes_.tolist(),
-                "temperatures": self.temperatures_,
-                "features": self.num_features_,
-                "nodes": self.num_nodes_,
-                "names_hash": self.names_hash_,
-                "weighted": self.weighted_,
-                "verdict": self.verdict_,
-                "reason": self.reason_,
-                "runs": [run.summary() for run in self.runs_],
-            },
-            [run.state for run in self.runs_],
-        )
+        saved = {
+            "parameters": parameters,
+            "model_arguments": self.factory_.keywords,
+            "recipe": self.recipe_.model_dump(),
+            "classes": self.classes_.tolist(),
+            "runs": [run.summary() for run in self.runs_],
+            **{name: getattr(self, name) for name in SAVED},
+        }
+        ModelFolder.write(Path(path), saved, [run.state for run in self.runs_])
 
     @classmethod
     def load(cls, path: str | Path, graph: Graph) -> NodeClassifier:
@@ -272,14 +264,10 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         saved, states = ModelFolder.read(Path(path))
         try:
             made = cls(**saved["parameters"], graph=graph)
-            made.model_ = saved["model"]
+            for name in SAVED:
+                setattr(made, name, saved[name])
             made.factory_ = partial(load_system(get_system(made.model_)), **saved["model_arguments"])
-            made.recipe_ = Recipe(**saved["recipe"])
-            made.classes_, made.temperatures_ = np.array(saved["classes"]), saved["temperatures"]
-            made.num_features_, made.num_nodes_ = saved["features"], saved["nodes"]
-            made.names_hash_ = saved["names_hash"]
-            made.verdict_, made.reason_ = saved["verdict"], saved["reason"]
-            made.weighted_ = saved["weighted"]
+            made.recipe_, made.classes_ = Recipe(**saved["recipe"]), np.array(saved["classes"])
             made.runs_ = [Run(**{**run, "state": state}) for run, state in zip(saved["runs"], states, strict=True)]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunFolderError(

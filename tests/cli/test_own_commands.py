@@ -57,10 +57,11 @@ def as_printed(command: Command, line: str, monkeypatch: pytest.MonkeyPatch) -> 
     """The first of what a printed command would train, if it were let."""
     asked: list[Plan] = []
 
-    def take(plan: Plan, variants: list[Variant], *_: object) -> None:
-        asked.extend(replace(plan, model=variant.system, options=variant.options) for variant in variants)
+    def take(request: train_command.Request, variants: list[Variant]) -> None:
+        asked.extend(replace(request.plan, model=one.system, options=one.options) for one in variants)
+        raise SystemExit
 
-    monkeypatch.setattr(train_command, "_train_all", take)
+    monkeypatch.setattr(train_command, "_train_each", take)
     program, *arguments = shlex.split(line)
     assert program == "nlgnn"
     done = command(*arguments)

@@ -197,7 +197,12 @@ def test_the_command_trains_the_same_again(
     monkeypatch.chdir(tmp_path)
     plan = Plan("mushroom-body-left", "nlgcn", "random-10", 3, None, options)
     asked: list[Plan] = []
-    monkeypatch.setattr(train_command, "_train_all", lambda plan, *_: asked.append(plan))
+
+    def take(request: train_command.Request, *_: object) -> None:
+        asked.append(request.plan)
+        raise SystemExit
+
+    monkeypatch.setattr(train_command, "_train_each", take)
     program, *arguments = shlex.split(repeat_command(replace(trained, plan=plan)))
     assert program == "nlgnn"
     with pytest.raises(SystemExit) as stopped:

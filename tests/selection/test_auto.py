@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -18,9 +17,8 @@ from nlgnn.graph.splits import make_splits
 from nlgnn.models.build import configure
 from nlgnn.selection import auto
 from nlgnn.selection import evidence as evidence_module
-from nlgnn.selection.auto import Decision, check_options, choose_model, decide, decide_tuned
-from nlgnn.selection.controls import Variant
-from nlgnn.selection.diagnosis import Verdict, diagnose
+from nlgnn.selection.auto import Decision, begin_choice, check_options, choose_model, decide, decide_tuned, end_choice
+from nlgnn.selection.diagnosis import diagnose
 from nlgnn.selection.evidence import SHORT
 from nlgnn.training.fit import fit
 from nlgnn.training.run_folder import Run
@@ -173,15 +171,12 @@ def test_a_bad_option_speaks_before_the_diagnosis(monkeypatch: pytest.MonkeyPatc
 def test_verdict_and_decision_are_recorded_before_they_are_used(
     quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(candidates: Sequence[Variant], verdict: Verdict) -> list[list[Run]]:
-        assert read_choice(tmp_path) == {"verdict": verdict._asdict()}
-        raise KeyboardInterrupt
-
-    asked: dict[str, Any] = {"runs": 1, "folder": tmp_path, "progress": False, "hidden": 4}
-    with pytest.raises(KeyboardInterrupt):
-        choose_model(small_graph(), train=stop, **asked)
+    graph, options = small_graph(), {"hidden": 4}
+    verdict = begin_choice(graph, "geom-gcn", options, tmp_path, progress=False)
+    assert read_choice(tmp_path) == {"verdict": verdict._asdict()}
     monkeypatch.delattr(auto, "diagnose")  # The verdict is read, not found again.
-    found = choose_model(small_graph(), train=lambda *_: [runs(60), runs(70)], **asked)
+    assert begin_choice(graph, "geom-gcn", options, tmp_path) == verdict
+    found = end_choice(graph, verdict, options, [runs(60), runs(70)], tmp_path)
     recorded = read_choice(tmp_path)
     assert (recorded["model"], recorded["folder"], recorded["reason"]) == (
         found.model,
@@ -195,4 +190,4 @@ def test_verdict_and_decision_are_recorded_before_they_are_used(
 def test_a_damaged_record_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "choice.json").write_text(text)
     with pytest.raises(RunFolderError, match=r"choice\.json"):
-        choose_model(small_graph(), runs=1, folder=tmp_path, progress=False)
+        begin_choice(small_graph(), "geom-gcn", {}, tmp_path, progress=False)

@@ -270,7 +270,8 @@ def test_differences_of_the_order_are_the_model_minus_its_controls() -> None:
 def test_runs_are_compared_where_all_seeds_of_both_succeeded(monkeypatch: pytest.MonkeyPatch) -> None:
     seeds = [(60.0, 61.0, None), (90.0, 61.0, 70.0), (50.0, 50.0, 40.0), (52.0, 53.0, 41.0)]
     monkeypatch.setattr(evidence_module, "SEEDS", 2)
-    monkeypatch.setattr(evidence_module, "_train", lambda *_: seeds * 2)
+    monkeypatch.setattr(evidence_module, "fit_settings", lambda *_, **__: [])
+    monkeypatch.setattr(evidence_module, "_figures", lambda *_: seeds * 2)
     graph = planted(1.0, None)
     splits = make_splits(graph, "random-60", 3)
     found = evidence_module.compare_orders(graph, "nlmlp", splits, "accuracy", False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
@@ -20,6 +20,7 @@ from nlgnn.report.table import Section
 from nlgnn.report.text import sections_page, table_of
 
 if TYPE_CHECKING:
+    from nlgnn.graph.graph import Graph
     from nlgnn.training.train import Trained
 
 # Names of files and values in them may hold control sequences of terminals, or characters that cannot be encoded.
@@ -80,6 +81,22 @@ def write_report(path: Path, write: Callable[[Path], None], where: Console = con
         errors.print(f"no report: {why}", soft_wrap=True, markup=False)
     else:
         where.print(f"report: {path}", soft_wrap=True, markup=False)
+
+
+def tell_report(trained: Trained, graph: Graph, others: Mapping[str, Trained], folder: Path | None = None) -> None:
+    """Write the report of a training into its folder and print where it is. A failure is printed and not raised.
+
+    Args:
+        trained: The training.
+        graph: Its graph.
+        others: Models trained with it, by label. Those trained earlier are read from their folders.
+        folder: Its folder, or that of the automatic choice that it belongs to.
+    """
+    from nlgnn.report.run_page import read_companions, write_run_page
+
+    folder = folder or trained.folder.path
+    compared = {**others, **{name: one for name, one in read_companions(folder, trained).items() if name not in others}}
+    write_report(folder / "report.html", lambda path: write_run_page(path, trained, graph, compared))
 
 
 def dataset_table() -> RenderableType:

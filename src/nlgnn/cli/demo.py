@@ -11,7 +11,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from nlgnn.cli.console import console, errors, result_table
+from nlgnn.cli.console import console, errors, result_table, tell_report
 from nlgnn.report.figures import PALETTE
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ def demo(
     picture: Annotated[Path | None, typer.Option(help="Also draw the sequence into this .svg or .png file.")] = None,
 ) -> None:
     """Train on the graph that ships with the package, alongside the controls, and show the results."""
-    from nlgnn.cli.report import tell_report
-
     if picture is not None:
         from nlgnn.report.figures import check_picture, save_chart
         from nlgnn.report.figures.strips import sequence_chart

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from nlgnn.cli.console import console, errors, write_report
-from nlgnn.cli.options import FLAGS, given_graph, own_tables, with_flags
+from nlgnn.cli.options import FLAGS, given_flags, given_graph, own_tables, with_flags
 from nlgnn.errors import NlgnnError
 from nlgnn.files import refuse_existing
 
 
-def diagnose_graph(given: dict[str, Any]) -> None:
+def diagnose(**flags: Any) -> None:
     """Find out whether neighbours help.
 
     Describe the graph, train MLP, GCN and a small GAT on five to ten splits, and print the category of the graph and
@@ -24,6 +24,7 @@ def diagnose_graph(given: dict[str, Any]) -> None:
     """
     from nlgnn.training.recipe import Recipe
 
+    given = given_flags(flags)
     out, as_json = given.get("out"), "as_json" in given
     Recipe(**{name: value for name, value in given.items() if name == "metric"})  # raises for an unknown metric
     if out is not None:
@@ -41,13 +42,12 @@ def diagnose_graph(given: dict[str, Any]) -> None:
             console.print(sections_page(sections, console.width))
             console.print()
 
-    flags = [] if wanted.tables is None else wanted.tables.flags
     loaded = wanted.load()
     try:
         asked: dict[str, Any] = {name: given.get(name) for name in ("splits", "metric")} | {
             "controls": "controls" in given
         }
-        diagnosis = experiment.diagnose(loaded, **asked, show=show, flags=flags)
+        diagnosis = experiment.diagnose(loaded, **asked, show=show, flags=wanted.tables.flags if wanted.tables else ())
     except KeyboardInterrupt:
         errors.print("\ninterrupted. A diagnosis cannot be resumed. Run the same command again.")
         raise
@@ -65,7 +65,7 @@ def diagnose_graph(given: dict[str, Any]) -> None:
     write_report(folder / "report.html", write, errors if as_json else console)
 
 
-diagnose = with_flags(diagnose_graph, FLAGS["diagnose"])
+with_flags(diagnose, FLAGS["diagnose"])
 
 
 def check_new_folder(path: Path) -> None:

@@ -32,6 +32,7 @@ from nlgnn.cli.options import (
     check_label,
     check_run_folders,
     describe_graph,
+    given_flags,
     read_toml,
     recipe_flags,
     use_own_model,
@@ -179,8 +180,12 @@ def check_arguments(command: str, arguments: list[str]) -> None:
 def _parse(arguments: list[str], flags: Flags, **settings: Any) -> dict[str, Any]:
     """Return the values of the flags that are given."""
     values: dict[str, Any] = {}
+
+    def note(**given: Any) -> None:
+        values.update(given_flags(given))
+
     app = typer.Typer(add_completion=False)
-    app.command()(with_flags(values.update, flags))
+    app.command()(with_flags(note, flags))
     typer.main.get_command(app)(arguments, standalone_mode=False, **settings)
     return values
 

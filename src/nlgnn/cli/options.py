@@ -143,22 +143,25 @@ def plan_keys(command: str) -> dict[str, Any]:
     return {name: str if kind is Path else kind for name, kind in kinds.items()}
 
 
-def with_flags(function: Callable[[dict[str, Any]], None], flags: Flags) -> Callable[..., None]:
-    """Return a command with these flags, which calls `function` with those that are given."""
+def with_flags(function: Callable[..., None], flags: Flags) -> Callable[..., None]:
+    """Return a command function, which takes any flags as keywords, with these flags as its signature.
+
+    Flags that are not given are None.
+    """
     parameters = [
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[_flag_type(kind) | None, made]
         )
         for name, (kind, made) in flags.items()
     ]
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return function
 
-    def command(**values: Any) -> None:
-        function({name: value for name, value in values.items() if value is not None})
 
-    command.__doc__ = function.__doc__
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return command
+def given_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flags that are given."""
+    return {name: value for name, value in flags.items() if value is not None}
 
 
 def all_flags(command: str, arguments: Sequence[str]) -> Flags:

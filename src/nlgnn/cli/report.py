@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from nlgnn.cli.console import console, write_report
+from nlgnn.cli.console import console
 from nlgnn.cli.options import OwnModel, check_run_folders
 from nlgnn.errors import OptionError
-
-if TYPE_CHECKING:
-    from nlgnn.graph.graph import Graph
-    from nlgnn.training.train import Trained
 
 
 def report(
@@ -52,18 +47,3 @@ def report(
         import webbrowser
 
         webbrowser.open(path.absolute().as_uri())
-
-
-def tell_report(trained: Trained, graph: Graph, others: Mapping[str, Trained], folder: Path | None = None) -> None:
-    """Write the report of a training into its folder and print where it is. A failure is printed and not raised.
-
-    Args:
-        trained: The training.
-        graph: Its graph.
-        others: Models trained with it, by label. Those trained earlier are read from their folders.
-    """
-    from nlgnn.report.run_page import read_companions, write_run_page
-
-    folder = folder or trained.folder.path
-    compared = {**others, **{name: one for name, one in read_companions(folder, trained).items() if name not in others}}
-    write_report(folder / "report.html", lambda path: write_run_page(path, trained, graph, compared))

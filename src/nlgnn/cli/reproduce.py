@@ -175,8 +175,12 @@ def measure(selection: Selection, results: Path) -> list[str]:
                 errors.print(f"{cell.name}: files not here (see nlgnn datasets {cell.dataset})", soft_wrap=True)
             elif not path.exists():
                 open_cells.append(cell)
-            elif _is_readable(cell, path, failed) and is_older(read_cell(cell, path)):
-                older.append(cell)
+            else:
+                try:
+                    older += [cell] * is_older(read_cell(cell, path))
+                except NlgnnError as error:
+                    errors.print(f"{cell.name}\nerror: {error}", soft_wrap=True, markup=False)
+                    failed.append(cell.name)
             done.add(key)
         # Results decide which controls are needed, so these are looked up again after the open cells.
         failed += _run(open_cells, results)
@@ -185,18 +189,6 @@ def measure(selection: Selection, results: Path) -> list[str]:
         else:
             done -= {(cell.store, cell.name) for cell in older}
     return list(dict.fromkeys(failed))
-
-
-def _is_readable(cell: Cell, path: Path, failed: list[str]) -> bool:
-    from nlgnn.paper.cell import read_cell
-
-    try:
-        read_cell(cell, path)
-    except NlgnnError as error:
-        errors.print(f"{cell.name}\nerror: {error}", soft_wrap=True, markup=False)
-        failed.append(cell.name)
-        return False
-    return True
 
 
 def _run(cells: Sequence[Cell], results: Path, renew: bool = False) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nlgnn.cli.console import console, errors, write_report
-from nlgnn.cli.options import all_flags, given_graph, own_tables, plan_keys, read_config, with_flags
+from nlgnn.cli.options import all_flags, given_flags, given_graph, own_tables, plan_keys, read_config, with_flags
 from nlgnn.cli.train import show_verdict
 from nlgnn.report.text import sections_page
 from nlgnn.report.tuning_page import tuned_sections, write_tuning_page
@@ -25,13 +25,14 @@ PLAN_KEYS = plan_keys("tune")
 CHOICE_AFTER_A_SEARCH = "Both models have the best setting of the search, which favours the non-local one."
 
 
-def tune_graph(given: dict[str, Any]) -> None:
+def tune_graph(**flags: Any) -> None:
     """Search over a model's options by validation, and print the command that trains the best setting.
 
     Any option of the model and of training may be a list, such as --hidden 16,48. It is then searched over in place of
     the model's own values (nlgnn models NAME). The same command continues an interrupted search. Several processes may
     share the work.
     """
+    given = given_flags(flags)
     as_json, allow_unverified = given.pop("as_json", False), given.pop("allow_unverified", False)
     given = read_config(given.pop("config", None), PLAN_KEYS) | given
     plan = {name: given.pop(name) for name in PLAN_KEYS if name in given}

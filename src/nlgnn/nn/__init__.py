@@ -1,52 +1,8 @@
-"""Models as ordinary PyTorch modules, in the vocabulary of PyTorch Geometric."""
+"""Models as ordinary PyTorch modules, in the vocabulary of PyTorch Geometric.
 
-from nlgnn.nn.base import ForeignModel, Model, as_model
-from nlgnn.nn.baselines.cpgcn import CPGCN
-from nlgnn.nn.baselines.dirgcn import DirGCN
-from nlgnn.nn.baselines.fagcn import FAGCN
-from nlgnn.nn.baselines.gcnii import GCNII
-from nlgnn.nn.baselines.geom_gcn import GeomGCN
-from nlgnn.nn.baselines.h2gcn import H2GCN
-from nlgnn.nn.baselines.linkx import LINKX
-from nlgnn.nn.baselines.simp_gcn import SimPGCN
-from nlgnn.nn.inputs import Inputs
-from nlgnn.nn.kernels.sparse import Operator, spmm
-from nlgnn.nn.local import GAT, GCN, MLP, GraphSAGE
-from nlgnn.nn.mixing import GlobalAttention, SortedConv
-from nlgnn.nn.neighbour_vote import NeighbourVote
-from nlgnn.nn.non_local import NonLocal
-from nlgnn.nn.orders import LearnedOrder, Order, RandomOrder, Ranking, ScoreOrder
-from nlgnn.nn.versions import NLGAT, NLGCN, NLMLP
+The public names are listed in `__init__.pyi`; each is imported on first use.
+"""
 
-__all__ = [
-    "CPGCN",
-    "FAGCN",
-    "GAT",
-    "GCN",
-    "GCNII",
-    "H2GCN",
-    "LINKX",
-    "MLP",
-    "NLGAT",
-    "NLGCN",
-    "NLMLP",
-    "DirGCN",
-    "ForeignModel",
-    "GeomGCN",
-    "GlobalAttention",
-    "GraphSAGE",
-    "Inputs",
-    "LearnedOrder",
-    "Model",
-    "NeighbourVote",
-    "NonLocal",
-    "Operator",
-    "Order",
-    "RandomOrder",
-    "Ranking",
-    "ScoreOrder",
-    "SimPGCN",
-    "SortedConv",
-    "as_model",
-    "spmm",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

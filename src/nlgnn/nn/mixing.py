@@ -73,7 +73,12 @@ class SortedConv(Mixer):
     ) -> None:
         super().__init__()
         self.zero_init, self._foreign = zero_init, convs is not None  # foreign convolutions take torch's layout
-        self.convs = convolutions(channels, kernel_size, num_convs, dropout) if convs is None else convs
+        if convs is None:
+            layers: list[nn.Module] = []
+            for _ in range(num_convs):
+                layers += [RowConv(channels, channels, kernel_size), nn.ReLU(), Dropout(dropout)]
+            convs = nn.Sequential(*layers[:-2])
+        self.convs = convs
         self._start_at_zero()
 
     @property
@@ -124,11 +129,3 @@ class GlobalAttention(Mixer):
         mask = None if batch is None else batch.unsqueeze(0) == batch.unsqueeze(1)  # [n, n]
         rows = z.expand(1, 1, -1, -1)  # one graph, one head: with these axes and no mask torch never holds n² weights
         return F.scaled_dot_product_attention(rows, rows, rows, attn_mask=mask, scale=1.0)[0, 0]
-
-
-def convolutions(channels: int, kernel_size: int, num_convs: int, dropout: float) -> nn.Sequential:
-    """Return convolutions along rows that keep their number, with ReLU and dropout between them."""
-    layers: list[nn.Module] = []
-    for _ in range(num_convs):
-        layers += [RowConv(channels, channels, kernel_size), nn.ReLU(), Dropout(dropout)]
-    return nn.Sequential(*layers[:-2])

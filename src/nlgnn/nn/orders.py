@@ -200,14 +200,14 @@ class LearnedOrder(Order):
 
     Args:
         in_channels: Width of a node's raw input.
-        dim: Number of dimensions of the space. With one dimension nothing is learned.
-        projections: Number of random projections of the space, each of which sorts all nodes, for the votes.
+        dim: Number of dimensions of a learned space. With one dimension nothing is learned.
+        projections: Number of random projections to sort along, for the votes.
         radius: Number of positions on either side that are neighbours.
-        perplexity: Number of neighbours that share the weight of a node at the start, in the median.
+        perplexity: Number of neighbours that share the weight at the start.
         shrinkage: Shrinkage of the vote when all neighbours are far away.
-        input: The raw input of a node: "features", or its row of the "adjacency" matrix.
+        input: Input of the space: features or rows of the adjacency.
         lr: Learning rate of the space.
-        frozen: Whether the space stays as it was drawn: a control.
+        frozen: Whether a learned space stays as it was drawn: a control.
         random: Whether votes use random orders in place of projections: a control.
     """
 
@@ -231,7 +231,7 @@ class LearnedOrder(Order):
         super().__init__()
         if not 1 < perplexity < 2 * radius * projections:
             raise OptionError(
-                f"space_perplexity={perplexity} with {2 * radius * projections} neighbours.",
+                f"perplexity={perplexity} with {2 * radius * projections} neighbours.",
                 "Give a perplexity between 1 and the number of neighbours.",
             )
         self.radius, self.perplexity, self.shrinkage, self.random = radius, perplexity, shrinkage, random

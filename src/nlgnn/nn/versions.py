@@ -6,62 +6,38 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack
 
 from torch import nn
 
 from nlgnn.errors import OptionError, nearest
-from nlgnn.nn.base import Count, Model, Positive, Rate, checked
+from nlgnn.nn.base import Count, Model, checked
 from nlgnn.nn.local import GAT, GCN, MLP
 from nlgnn.nn.neighbour_vote import NeighbourVote
 from nlgnn.nn.non_local import NonLocal
-from nlgnn.nn.orders import LearnedOrder, Projections
+from nlgnn.nn.orders import LearnedOrder
 
 
-@checked
 def learned_space(
-    in_channels: int,
-    num_nodes: int | None,
-    random: bool = False,
-    *,
-    frozen: bool = False,
-    space_dim: Count = 16,
-    space_projections: Projections = 4,
-    space_radius: Count = 8,
-    space_perplexity: float = 4.0,
-    space_shrinkage: Positive = 0.05,
-    space_input: Literal["features", "adjacency"] = "features",
-    space_lr: Positive = 0.02,
+    in_channels: int, num_nodes: int | None, options: dict[str, Any], random: bool = False
 ) -> LearnedOrder:
     """Return a learned space from the options of a named model.
 
     Args:
         in_channels: Number of features per node.
         num_nodes: Number of nodes of the graph, for rows of the adjacency matrix.
+        options: Options of the space, under the names that models have for them.
         random: Whether votes use random orders: a control.
-        frozen: Whether a learned space stays as it was drawn: a control.
-        space_dim: Number of dimensions of a learned space.
-        space_projections: Number of random projections to sort along.
-        space_radius: Number of positions on either side that are neighbours.
-        space_perplexity: Number of neighbours that share the weight at the start.
-        space_shrinkage: Shrinkage of the vote when all neighbours are far away.
-        space_input: Input of the space: features or rows of the adjacency.
-        space_lr: Learning rate of the space.
     """
-    if space_input == "adjacency" and num_nodes is None:
-        raise OptionError("space_input='adjacency' needs the number of nodes.", "Give num_nodes.")
-    return LearnedOrder(
-        num_nodes if space_input == "adjacency" and num_nodes is not None else in_channels,
-        dim=space_dim,
-        projections=space_projections,
-        radius=space_radius,
-        perplexity=space_perplexity,
-        shrinkage=space_shrinkage,
-        input=space_input,
-        lr=space_lr,
-        frozen=frozen,
-        random=random,
-    )
+    if options.get("space_input") == "adjacency":
+        if num_nodes is None:
+            raise OptionError("space_input='adjacency' needs the number of nodes.", "Give num_nodes.")
+        in_channels = num_nodes
+    arguments = {name.removeprefix("space_"): value for name, value in options.items()}
+    try:
+        return LearnedOrder(in_channels, random=random, **arguments)
+    except OptionError as error:  # which names the argument
+        raise OptionError(f"space_{error.what}", error.how) from None
 
 
 class Version(Model):
@@ -80,7 +56,7 @@ class Version(Model):
         super().__init_subclass__(**options)
         if "local_class" in vars(cls):
             version = next(base for base in cls.__mro__ if "wrapper" in vars(base))
-            sources = (cls.local_class, version, learned_space, cls.wrapper)
+            sources = (cls.local_class, version, LearnedOrder, cls.wrapper)
             known = {
                 name: p for one in reversed(sources) for name, p in _keywords(one).items() if name not in cls.omitted
             }
@@ -105,21 +81,27 @@ class Version(Model):
         for name in options:
             if name not in known:
                 raise OptionError(f"{type(self).__name__} has no option {name!r}.", nearest(name, sorted(known)))
-        owners = [_keywords(source).keys() for source in (self.local_class, learned_space, self.wrapper)]
+        owners = [_keywords(source).keys() for source in (self.local_class, LearnedOrder, self.wrapper)]
         return [{name: value for name, value in options.items() if name in owned} for owned in owners]
 
 
 def _keywords(source: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the keyword-only arguments of a class or function."""
-    parameters = inspect.signature(source, eval_str=True).parameters
-    return {name: one for name, one in parameters.items() if one.kind is inspect.Parameter.KEYWORD_ONLY}
+    """Return the keyword-only arguments of a class, under the names that they have as options."""
+    parameters = inspect.signature(source, eval_str=True).parameters.values()
+    named = ((_option(source, one.name), one) for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY)
+    return {name: one.replace(name=name) for name, one in named if name != "space_random"}  # set by `order`
 
 
 def argument_words(source: Callable[..., Any]) -> dict[str, str]:
-    """Return what the `Args:` section of a docstring says of each argument."""
+    """Return what the `Args:` section of a docstring says of each argument, under the name that it has as an option."""
     section = inspect.cleandoc(source.__doc__ or "").partition("Args:\n")[2]
     entries = re.findall(r"^ {4}(\w+): (.+(?:\n {8,}.+)*)", section, flags=re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in entries}
+    return {_option(source, name): " ".join(text.split()) for name, text in entries}
+
+
+def _option(source: Callable[..., Any], argument: str) -> str:
+    """Return the name that an argument has as an option of a model: `space_dim` for `dim` of a learned space."""
+    return f"space_{argument}" if source is LearnedOrder and argument != "frozen" else argument
 
 
 class NonLocalVersion(NonLocal, Version):
@@ -153,7 +135,7 @@ class NonLocalVersion(NonLocal, Version):
         if for_wrapper.get("conv_dropout") is None:
             for_wrapper["conv_dropout"] = options.get("dropout", 0.0)
         local = self.local_class(in_channels, hidden_channels, width, **for_local)
-        chosen = learned_space(in_channels, num_nodes, **for_space) if order == "learned" else order
+        chosen = learned_space(in_channels, num_nodes, for_space) if order == "learned" else order
         super().__init__(local, width, out_channels, order=chosen, **for_wrapper)
 
 
@@ -181,7 +163,7 @@ class VoteVersion(NeighbourVote, Version):
     ) -> None:
         for_local, for_space, _ = self.split_options(options | {"num_nodes": num_nodes})
         local = self.local_class(in_channels, hidden_channels, out_channels, **for_local)
-        space = learned_space(in_channels, num_nodes, order == "random", **for_space)
+        space = learned_space(in_channels, num_nodes, for_space, random=order == "random")
         super().__init__(local, out_channels, num_nodes, space=space)
 
 
@@ -213,19 +195,19 @@ class NonLocalOptions(TypedDict, total=False):
 class _NamedVersion(NonLocalVersion):
     """A non-local model with a name of its own, whose signature an editor can show."""
 
-    def __init__(
-        self,
-        in_channels: Count,
-        hidden_channels: Count,
-        out_channels: Count,
-        *,
-        num_layers: Count = 2,
-        dropout: Rate = 0.0,
-        input_dropout: Rate | None = None,
-        **options: Unpack[NonLocalOptions],
-    ) -> None:
-        own = {"num_layers": num_layers, "dropout": dropout, "input_dropout": input_dropout}
-        super().__init__(in_channels, hidden_channels, out_channels, **own, **options)
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            in_channels: int,
+            hidden_channels: int,
+            out_channels: int,
+            *,
+            num_layers: int = 2,
+            dropout: float = 0.0,
+            input_dropout: float | None = None,
+            **options: Unpack[NonLocalOptions],
+        ) -> None: ...
 
 
 class NLMLP(_NamedVersion):
@@ -239,21 +221,21 @@ class NLGCN(_NamedVersion):
 class NLGAT(NonLocalVersion):
     local_class = GAT
 
-    def __init__(
-        self,
-        in_channels: Count,
-        hidden_channels: Count,
-        out_channels: Count,
-        *,
-        num_layers: Count = 2,
-        heads: Count = 8,
-        dropout: Rate = 0.0,
-        input_dropout: Rate | None = None,
-        activation: Literal["relu", "elu"] = "relu",
-        **options: Unpack[NonLocalOptions],
-    ) -> None:
-        own = {"num_layers": num_layers, "heads": heads, "dropout": dropout, "input_dropout": input_dropout}
-        super().__init__(in_channels, hidden_channels, out_channels, **own, activation=activation, **options)
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            in_channels: int,
+            hidden_channels: int,
+            out_channels: int,
+            *,
+            num_layers: int = 2,
+            heads: int = 8,
+            dropout: float = 0.0,
+            input_dropout: float | None = None,
+            activation: Literal["relu", "elu"] = "relu",
+            **options: Unpack[NonLocalOptions],
+        ) -> None: ...
 
 
 def __getattr__(name: str) -> Any:

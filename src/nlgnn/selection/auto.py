@@ -19,16 +19,13 @@ from nlgnn.files import write_whole
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.models.build import check_given, configure, default_metric, default_protocol
-from nlgnn.selection.controls import Variant, with_controls
+from nlgnn.selection.controls import with_controls
 from nlgnn.selection.diagnosis import NON_LOCAL, Verdict, diagnose
 from nlgnn.training.fit import fit_settings
 from nlgnn.training.recipe import metric_text
 from nlgnn.training.run_folder import Run
 from nlgnn.training.train import CHOICE_FILE, read_choice
 from nlgnn.tuning.result import Tuned, training_command
-
-# Trains candidates and returns the runs of each; an empty list is a failed training.
-Train = Callable[[Sequence[Variant], Verdict], Sequence[Sequence[Run]]]
 
 
 class Decision(NamedTuple):
@@ -139,9 +136,6 @@ def choose_model(
     runs: int | None = None,
     preset: str | None = None,
     *,
-    train: Train | None = None,
-    folder: Path | None = None,
-    show: Callable[[Verdict], object] = lambda verdict: None,
     progress: bool = True,
     **options: Any,
 ) -> Choice:
@@ -154,10 +148,6 @@ def choose_model(
         splits: Name of a protocol. By default the one of the graph.
         runs: Number of training runs, one per split. By default ten, or all fixed splits.
         preset: paper, released or robust. By default the one that suits the graph.
-        train: A function that trains the two candidates. By default they are trained in memory.
-        folder: A folder for `choice.json`. A verdict that is recorded there is used again; the decision is
-            written there before anything else is done with it.
-        show: A function that is called with the verdict before the candidates are trained.
         progress: Whether to draw progress bars.
         options: Options as for `configure`. All models that may be chosen must have them.
 
@@ -171,31 +161,47 @@ def choose_model(
     check_options(graph.name, preset, options)
     protocol = splits or default_protocol(graph)
     drawn = make_splits(graph, protocol, runs)
-    metric = options.get("metric") or default_metric(graph)
+    verdict = begin_choice(graph, protocol, options, progress=progress)
+    settings = [
+        configure(variant.system, graph, preset, **variant.options)
+        for variant in with_controls(verdict.non_local, options)[:2]
+    ]
+    return end_choice(graph, verdict, options, fit_settings(settings, graph, drawn, progress=progress))
+
+
+def begin_choice(
+    graph: Graph, protocol: str, options: Mapping[str, Any], folder: Path | None = None, progress: bool = True
+) -> Verdict:
+    """Return the verdict that `choice.json` in the folder records, or diagnose the graph and record it there."""
     verdict = recorded_verdict(folder)
     if verdict is None:
+        metric = options.get("metric") or default_metric(graph)
         verdict = diagnose(graph, protocol, metric=metric, progress=progress).verdict
         write_choice(folder, {"verdict": verdict._asdict()})
-    show(verdict)
+    return verdict
+
+
+def end_choice(
+    graph: Graph, verdict: Verdict, options: dict[str, Any], runs: Sequence[Sequence[Run]], folder: Path | None = None
+) -> Choice:
+    """Choose between the two candidates of a verdict, and record the decision before it is used.
+
+    Args:
+        graph: The graph.
+        verdict: The verdict, which names a local model and its non-local version.
+        options: The options that both were trained with.
+        runs: The runs of the non-local model and of its local part; none for a training that failed.
+        folder: A folder for `choice.json`.
+
+    Raises:
+        NlgnnError: If both trainings failed.
+    """
     candidates = with_controls(verdict.non_local, options)[:2]
-    if train is None:
-        settings = [configure(variant.system, graph, preset, **variant.options) for variant in candidates]
-        trained: Sequence[Sequence[Run]] = fit_settings(settings, graph, drawn, progress=progress)
-    else:
-        trained = train(candidates, verdict)
-    by_label = {variant.label: of_one for variant, of_one in zip(candidates, trained, strict=True)}
-    decision = decide(by_label, metric)
+    by_label = {variant.label: of_one for variant, of_one in zip(candidates, runs, strict=True)}
+    decision = decide(by_label, options.get("metric") or default_metric(graph))
     (chosen,) = [variant for variant in candidates if variant.label == decision.chosen]
-    write_choice(
-        folder,
-        {
-            "model": chosen.system,
-            "folder": chosen.slug,
-            "reason": decision.reason,
-            "decision": decision._asdict(),
-            "verdict": verdict._asdict(),
-        },
-    )
+    record = {"model": chosen.system, "folder": chosen.slug, "reason": decision.reason}
+    write_choice(folder, {**record, "decision": decision._asdict(), "verdict": verdict._asdict()})
     return Choice(chosen.system, chosen.options, by_label[chosen.label], decision, verdict)
 
 

@@ -18,8 +18,9 @@ from nlgnn.nn import GAT, GCN, MLP, DirGCN
 from nlgnn.report.table import Rows, Section
 from nlgnn.selection.controls import with_controls
 from nlgnn.selection.statistics import Interval, compared_rows, is_clear, paired_interval, spread
-from nlgnn.training.fit import Setting, fit_settings
+from nlgnn.training.fit import fit_settings
 from nlgnn.training.recipe import Recipe, metric_heading
+from nlgnn.training.run_folder import Run
 
 FEWEST_SPLITS, MOST_SPLITS = 5, 10
 # Short, so that ten thousand nodes take a minute or two; longer trainings gave the same differences.
@@ -126,7 +127,8 @@ def gather(graph: Graph, splits: Sequence[Split], metric: str, progress: bool = 
         # Run r always has seed r, as if all runs had been trained at once.
         recipe = Recipe(**SHORT, metric=metric, seed=done)
         settings = [(model, recipe) for model in models.values()]
-        for name, figures in zip(models, _train(settings, graph, now, progress), strict=True):
+        runs = fit_settings(settings, graph, now, progress=progress)
+        for name, figures in zip(models, _figures(runs, metric), strict=True):
             validation[name] += figures
         done += len(now)
     used = list(dict.fromkeys(splits[:done]))
@@ -148,18 +150,16 @@ def _by_direction(graph: Graph, splits: Sequence[Split], metric: str, progress: 
     model = partial(DirGCN, *sizes, jumping_knowledge="cat", normalise=True, dropout=DROPOUT)
     recipe = Recipe(**SHORT, metric=metric)
     undirected = replace(graph, directed=False)
-    both_ways = _train([(partial(model, outgoing_share=1.0), recipe)], undirected, splits, progress)
+    setting = partial(model, outgoing_share=1.0), recipe
+    both_ways = _figures(fit_settings([setting], undirected, splits, progress=progress), metric)
     settings = [(partial(model, outgoing_share=share), recipe) for share in OUTGOING_SHARES.values()]
-    directed = _train(settings, graph, splits, progress)
+    directed = _figures(fit_settings(settings, graph, splits, progress=progress), metric)
     return {BOTH_WAYS: both_ways[0], **dict(zip(OUTGOING_SHARES, directed, strict=True))}
 
 
-def _train(settings: Sequence[Setting], graph: Graph, splits: Sequence[Split], progress: bool) -> list[Figures]:
+def _figures(runs: Sequence[Sequence[Run]], metric: str) -> list[Figures]:
     """Return the validation figures of each setting."""
-    return [
-        tuple(run.val.get(recipe.metric) for run in runs)
-        for (_, recipe), runs in zip(settings, fit_settings(settings, graph, splits, progress=progress), strict=True)
-    ]
+    return [tuple(run.val.get(metric) for run in of_setting) for of_setting in runs]
 
 
 def better_graph_model(means: Mapping[str, float]) -> str:
@@ -253,7 +253,7 @@ def compare_orders(graph: Graph, model: str, splits: Sequence[Split], metric: st
         for variant in variants
         for seed in range(seeds)
     ]
-    figures = _train(settings, graph, splits, progress)
+    figures = _figures(fit_settings(settings, graph, splits, progress=progress), metric)
     validation = {
         variant.label: tuple(map(_mean_of_seeds, *figures[number * seeds : (number + 1) * seeds]))
         for number, variant in enumerate(variants)

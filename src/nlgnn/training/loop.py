@@ -124,8 +124,9 @@ class Objective(nn.Module):
         """Return logits and training loss; `number` is that of the replica in a stack."""
         for module in self.random_modules:
             module.replica = number
-        if not self.training:
-            return candidates_of(self.model, inputs), y.new_zeros(())
+        if not self.training:  # for a model that leaves a choice to validation all candidates, [candidates, n, c]
+            candidates = self.model.candidates(*inputs)
+            return logits_of(self.model(*inputs)) if candidates is None else candidates, y.new_zeros(())
         output = self.model.training_output(*inputs)
         loss = self.model.pretrain_loss if self.pretraining else self.model.loss
         return logits_of(output), loss(output, y, nodes)
@@ -160,9 +161,10 @@ class Alone:
         return logits.unsqueeze(0), loss.unsqueeze(0)
 
     def evaluate(self) -> Tensor:
-        self.replica.model.eval()
+        self.objective.eval()
         with torch.no_grad():
-            return candidates_of(self.replica.model, self.inputs).unsqueeze(0)
+            logits: Tensor = self.objective(self.inputs, self.y, self.replica.train)[0]
+        return logits.unsqueeze(0)
 
     def step(self, losses: Tensor, unfinished: Sequence[bool]) -> None:
         parameters = self.replica.adam.parameters
@@ -217,12 +219,6 @@ class Stack:
         for replica, of_replica, goes_on in zip(self.replicas, rows, unfinished, strict=True):
             if goes_on:
                 replica.adam.step(of_replica)
-
-
-def candidates_of(model: Model, inputs: tuple[Any, ...]) -> Tensor:
-    """Return logits `[n, c]`; for a model that leaves a choice to validation all candidates, `[candidates, n, c]`."""
-    candidates = model.candidates(*inputs)
-    return logits_of(model(*inputs)) if candidates is None else candidates
 
 
 def evaluate(model: nn.Module, inputs: tuple[Any, ...]) -> Tensor:

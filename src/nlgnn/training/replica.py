@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from nlgnn.graph.splits import Split
 from nlgnn.nn.base import Model, as_model
-from nlgnn.nn.kernels.dropout import combined_seed
+from nlgnn.nn.kernels.dropout import Draws
 from nlgnn.training.optimiser import Adam
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run_folder import Checkpoint, Run, load_weights
@@ -209,7 +209,8 @@ class Replica:
 
     def seed_torch(self) -> None:
         """Key torch's own random numbers, which modules from elsewhere draw, by seed and epoch."""
-        torch.manual_seed(combined_seed(self.run.seed, self.epoch))
+        draws = Draws(self.run.seed, torch.device("cpu"), self.epoch)
+        torch.manual_seed(draws.generator().initial_seed())
 
     def begin(self, inputs: tuple[Any, ...], y: Tensor) -> None:
         """Let the model initialise itself from data."""

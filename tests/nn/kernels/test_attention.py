@@ -12,7 +12,7 @@ from torch_geometric.nn import GATConv
 
 from nlgnn.graph.features import FeaturesOnDisk
 from nlgnn.nn import GAT
-from nlgnn.nn.kernels.attention import GraphAttention, attend, neighbourhoods
+from nlgnn.nn.kernels.attention import Attention, GraphAttention, neighbourhoods
 from nlgnn.nn.kernels.streamed import StreamedFeatures
 from nn_samples import (
     assert_replicas_draw_as_alone,
@@ -102,14 +102,14 @@ def test_attention_and_its_gradients_equal_a_literal_version(num_nodes, entries,
     inputs = [noise(num_nodes, width, seed=seed), noise(2, width, seed=seed + 1), noise(width, seed=seed + 2)]
     kept = noise(entries, seed=seed + 3).detach()
     expected = literal_attention(pattern, *inputs, kept if drops else torch.ones_like(kept))
-    assert_same(attend(pattern, *inputs, kept if drops else None), expected, inputs)
+    assert_same(Attention.apply(pattern, *inputs, kept if drops else None)[0], expected, inputs)
 
 
 def test_where_scores_are_zero_the_slope_is_that_of_torch():
     pattern = neighbourhoods(random_edges(6, 9), 6)
     inputs = [noise(6, 3), torch.zeros(2, 3).double().requires_grad_(), noise(3)]
     expected = literal_attention(pattern, *inputs, torch.ones(len(pattern.columns)).double())
-    assert_same(attend(pattern, *inputs), expected, inputs)
+    assert_same(Attention.apply(pattern, *inputs, None)[0], expected, inputs)
 
 
 @pytest.mark.parametrize("size", [1e3, -1e3])
@@ -117,7 +117,7 @@ def test_large_scores_do_not_overflow(size):
     """Also where the largest scores of two neighbourhoods are far apart."""
     pattern = neighbourhoods(torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), 4)
     h = torch.tensor([[1.0], [1.0], [-1.0], [-1.0]]) * size
-    result = attend(pattern, h.requires_grad_(), torch.ones(2, 1), torch.zeros(1))
+    result = Attention.apply(pattern, h.requires_grad_(), torch.ones(2, 1), torch.zeros(1), None)[0]
     torch.testing.assert_close(result, h)
     assert gradients(result, [h])[0].isfinite().all()
 

@@ -39,7 +39,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Model, Rate, Share, checked, drop_features
 from nlgnn.nn.inputs import Edges, Features, Inputs, features, given_adjacency
 from nlgnn.nn.kernels.dropout import Dropout
-from nlgnn.nn.kernels.function import Kernel, one_by_one
+from nlgnn.nn.kernels.function import Kernel
 from nlgnn.nn.kernels.sparse import Operator, multiply
 from nlgnn.nn.layers import FeatureLinear, divided_by_degrees
 from nlgnn.nn.local import given
@@ -125,33 +125,17 @@ class GatedPropagation(nn.Module):
         nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, h: Float[Tensor, "n f"], pattern: Operator, weights: Float[Tensor, " m"]) -> Float[Tensor, "n f"]:
-        return gated_sum(pattern, weights, h.contiguous(), self.weight.view(2, -1), self.bias)
+        result: Tensor = GatedSum.apply(pattern, weights, h.contiguous(), self.weight.view(2, -1), self.bias)[0]
+        return result
 
 
-def gated_sum(
-    pattern: Operator,
-    weights: Float[Tensor, " m"],
-    h: Float[Tensor, "n f"],
-    vectors: Float[Tensor, "2 f"],
-    bias: Float[Tensor, " 1"],
-) -> Float[Tensor, "n f"]:
-    """Return the gated sum over the entries of `pattern`.
+class GatedSum(Kernel):
+    """Gated sum over the entries of a pattern, and the gates.
 
-    It is differentiable in all arguments but the pattern and the weights, and supports `torch.func.vmap` over all
-    arguments but the pattern.
-
-    Args:
-        pattern: The edges, with receivers as rows. Its values are ignored.
-        weights: One factor per gate.
-        h: The embeddings.
-        vectors: The vectors `g_dst` and `g_src`.
-        bias: The bias of the gates.
+    `forward` takes the edges with receivers as rows, whose values are ignored, one factor per gate, the embeddings, the
+    vectors `g_dst` and `g_src`, and the bias of the gates. There is no gradient of the factors.
     """
-    result: Tensor = _GatedSum.apply(pattern, weights, h, vectors, bias)[0]
-    return result
 
-
-class _GatedSum(Kernel):
     @staticmethod
     def forward(pattern: Operator, weights: Tensor, h: Tensor, vectors: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         receiver, sender = vectors @ h.t()  # [2, n] is many times faster than [n, 2]
@@ -171,10 +155,6 @@ class _GatedSum(Kernel):
     def backward(ctx: Any, gradient: Tensor, *_: None) -> tuple[Any, ...]:
         return None, None, *_GatedSumBackward.apply(ctx.pattern, gradient, *ctx.saved_tensors)
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        return one_by_one(_GatedSum, info, in_dims, arguments)
-
 
 class _GatedSumBackward(Kernel):
     """Backward pass, as a separate kernel so that gradients inside `torch.func.vmap` have a rule as well."""
@@ -193,14 +173,6 @@ class _GatedSumBackward(Kernel):
         torch.index_select(torch.mul(weights, gates, out=slopes), 0, order, out=turned)
         to_h = multiply(transpose, turned, gradient).addmm_(to_both.t(), vectors)
         return to_h, to_both @ h, to_receiver.sum(0, keepdim=True)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-        pass  # differentiated once only
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        return one_by_one(_GatedSumBackward, info, in_dims, arguments)
 
 
 def _tanh(scores: Float[Tensor, " m"]) -> Float[Tensor, " m"]:

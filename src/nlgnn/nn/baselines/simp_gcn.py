@@ -42,9 +42,9 @@ from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Model, NonNegative, Rate, checked
 from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Edges, Features, features
 from nlgnn.nn.kernels.dropout import Dropout, RandomSubset
-from nlgnn.nn.kernels.function import Kernel, in_front
+from nlgnn.nn.kernels.function import Kernel
 from nlgnn.nn.kernels.sparse import Operator, multiply, spmm
-from nlgnn.nn.layers import cross_entropy, inverse_power, scaled, times, with_diagonal
+from nlgnn.nn.layers import cross_entropy, divided_by_degrees, times, with_diagonal
 
 PAIRS_A_STEP = 10_000  # pairs sampled for every step if there are more
 
@@ -115,28 +115,21 @@ class SimPGCN(Model):
         x = graph.x if isinstance(graph.x, sparse.csr_array) else graph.dense_features()
         similar = feature_similarity(x, self.neighbours)
         adjacency = with_diagonal(graph.directed_weights if self.directed else graph.undirected_weights)
+        dtype = self.first.weight.dtype
         return SimPInputs(
             features(graph),
-            self._operator(adjacency, symmetric=not self.directed),
-            self._operator(similar.neighbours),
+            divided_by_degrees(adjacency, dtype, symmetric=not self.directed),
+            divided_by_degrees(similar.neighbours, dtype, symmetric=False),
             torch.from_numpy(similar.pairs),
-            torch.from_numpy(similar.cosines).to(self.first.weight.dtype),
+            torch.from_numpy(similar.cosines).to(dtype),
         )
 
-    def _operator(self, matrix: sparse.csr_array, symmetric: bool = False) -> Operator:
-        """Return the matrix with entry `(i, j)` divided by the square roots of the sums of rows `i` and `j`."""
-        roots = inverse_power(matrix.sum(axis=1), 0.5, self.first.weight.dtype)
-        return scaled(matrix, roots, roots, symmetric)
-
     def forward(
-        self,
-        x: Features,
-        adjacency: Edges,
-        feature_graph: Operator | None = None,
-        pairs: Int[Tensor, "2 p"] | None = None,
-        similarities: Float[Tensor, " p"] | None = None,
+        self, x: Features, adjacency: Edges, feature_graph: Operator | None = None, *_: Tensor
     ) -> Float[Tensor, "n c"]:
-        return self._logits(self._hidden(x, adjacency, feature_graph), adjacency, feature_graph)
+        """Return the logits. Pairs and their similarities are for the training loss alone."""
+        logits: Tensor = self.second(self._hidden(x, adjacency, feature_graph), adjacency, feature_graph)
+        return logits
 
     def training_output(
         self,
@@ -148,7 +141,7 @@ class SimPGCN(Model):
     ) -> Float[Tensor, "n c"] | SimPOutput:
         """Return the logits and, if similarities are learned, the error of their prediction."""
         hidden = self._hidden(x, adjacency, feature_graph)
-        logits = self._logits(hidden, adjacency, feature_graph)
+        logits: Tensor = self.second(hidden, adjacency, feature_graph)
         if self.similarity_loss == 0 or pairs is None or similarities is None:
             return logits
         return SimPOutput(logits, self._pair_error(hidden, pairs, similarities))
@@ -158,10 +151,6 @@ class SimPGCN(Model):
             raise OptionError(*TAKES_WHAT_IT_PREPARES)
         hidden: Tensor = self.dropout(self.first(x, adjacency, feature_graph, torch.relu))
         return hidden
-
-    def _logits(self, hidden: Tensor, adjacency: Edges, feature_graph: Operator | None) -> Float[Tensor, "n c"]:
-        logits: Tensor = self.second(hidden, adjacency, feature_graph)
-        return logits
 
     def _pair_error(
         self, hidden: Float[Tensor, "n f"], pairs: Int[Tensor, "2 p"], similarities: Float[Tensor, " p"]
@@ -236,13 +225,6 @@ class _Differences(Kernel):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, None, Tensor]:
         return None, None, None, _Differences.apply(ctx.pairs, ctx.num_nodes, not ctx.transpose, gradient)
-
-    @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[Any, ...], pairs: Tensor, num_nodes: int, transpose: bool, dense: Tensor
-    ) -> tuple[Tensor, int]:
-        each = zip(*in_front(info, (in_dims[0], in_dims[3]), (pairs, dense)), strict=True)
-        return torch.stack([_Differences.apply(own, num_nodes, transpose, rows) for own, rows in each]), 0
 
 
 EXTREMES = 5  # pairs per node with the least similar nodes, and with the most similar ones

@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from nlgnn.nn.inputs import with_self_loops
 from nlgnn.nn.kernels.dropout import Dropout
-from nlgnn.nn.kernels.function import Kernel, one_by_one
+from nlgnn.nn.kernels.function import Kernel
 from nlgnn.nn.kernels.sparse import Operator, multiply
 from nlgnn.nn.layers import Layer
 
@@ -60,29 +60,8 @@ class GraphAttention(Layer):
         bias = self.bias.split(self.out_channels)[part]
         ones = torch.ones_like(vectors[0, :1]).expand(len(edges.columns))
         kept = self.dropout(ones, part)
-        return attend(edges, h.contiguous(), vectors, bias, None if kept is ones else kept)
-
-
-def attend(
-    pattern: Operator,
-    h: Float[Tensor, "n f"],
-    vectors: Float[Tensor, "2 f"],
-    bias: Float[Tensor, " f"],
-    kept: Float[Tensor, " m"] | None = None,
-) -> Float[Tensor, "n f"]:
-    """Return the result of one head over the entries of `pattern`.
-
-    It is differentiable and supports `torch.func.vmap` over all arguments but the pattern.
-
-    Args:
-        pattern: The edges, with receivers as rows. Its values are ignored.
-        h: The projected features.
-        vectors: The vectors `a_src` and `a_dst`.
-        bias: The bias that is added to the result.
-        kept: One factor per attention weight: the result of dropout on ones.
-    """
-    result: Tensor = _Attention.apply(pattern, h, vectors, bias, kept)[0]
-    return result
+        result: Tensor = Attention.apply(edges, h.contiguous(), vectors, bias, None if kept is ones else kept)[0]
+        return result
 
 
 def neighbourhoods(edges: Tensor, num_nodes: int) -> Operator:
@@ -92,13 +71,35 @@ def neighbourhoods(edges: Tensor, num_nodes: int) -> Operator:
     return Operator.from_coo(targets, sources, ones, (num_nodes, num_nodes))
 
 
-class _Attention(Kernel):
+class Attention(Kernel):
+    """Result of one head, the attention weights, and their products with the slope of the leaky ReLU.
+
+    `forward` takes the edges with receivers as rows, whose values are ignored, the projected features, the vectors
+    `a_src` and `a_dst`, the bias, and one factor per attention weight: the result of dropout on ones.
+    """
+
     @staticmethod
     def forward(
-        pattern: Operator, h: Tensor, vectors: Tensor, bias: Tensor, kept: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        pattern: Operator,
+        h: Float[Tensor, "n f"],
+        vectors: Float[Tensor, "2 f"],
+        bias: Float[Tensor, " f"],
+        kept: Float[Tensor, " m"] | None,
+    ) -> tuple[Float[Tensor, "n f"], Float[Tensor, " m"], Float[Tensor, " m"]]:
         source, target = vectors @ h.t()  # [2, n] is many times faster than [n, 2]
-        alpha, sloped = _attention_weights(pattern, source, target)
+        scores = source.index_select(0, pattern.columns)
+        # The row maximum only prevents overflow; the result does not depend on it. The leaky ReLU preserves the order.
+        highest = torch.segment_reduce(scores, "max", offsets=pattern.pointers, unsafe=True)
+        peak = F.leaky_relu(highest + target, NEGATIVE_SLOPE)
+        # What follows is computed in place to save memory, because these arrays are large.
+        of_row = target.index_select(0, pattern.rows)
+        scores += of_row
+        torch.index_select(peak, 0, pattern.rows, out=of_row)
+        alpha = F.leaky_relu(scores, NEGATIVE_SLOPE).sub_(of_row).exp_()
+        sums = torch.segment_reduce(alpha, "sum", offsets=pattern.pointers, unsafe=True)
+        torch.index_select(sums, 0, pattern.rows, out=of_row)
+        alpha /= of_row
+        sloped = torch.ops.aten.leaky_relu_backward(alpha, scores, NEGATIVE_SLOPE, False, grad_input=scores)
         return multiply(pattern, _drop(alpha, kept), h).add_(bias), alpha, sloped
 
     @staticmethod
@@ -112,10 +113,6 @@ class _Attention(Kernel):
     def backward(ctx: Any, gradient: Tensor, *_: None) -> tuple[Any, ...]:
         to_h, to_vectors = _AttentionBackward.apply(ctx.pattern, gradient, *ctx.saved_tensors)
         return None, to_h, to_vectors, gradient.sum(0), None
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        return one_by_one(_Attention, info, in_dims, arguments)
 
 
 class _AttentionBackward(Kernel):
@@ -137,7 +134,7 @@ class _AttentionBackward(Kernel):
         gradient, dropped = gradient.contiguous(), _drop(sloped, kept)
         inner = torch.einsum("nf,nf->n", gradient, result) - gradient @ bias
         to_target = multiply(pattern, dropped, h).mul_(gradient).sum(1)
-        to_target -= inner * _row_reduce(pattern, sloped, "sum")
+        to_target -= inner * torch.segment_reduce(sloped, "sum", offsets=pattern.pointers, unsafe=True)
         turned = dropped.index_select(0, order)
         to_source = multiply(transpose, turned, gradient).mul_(h).sum(1)
         if kept is not None:
@@ -146,38 +143,6 @@ class _AttentionBackward(Kernel):
         to_both = torch.stack([to_source, to_target])
         torch.index_select(_drop(alpha, kept), 0, order, out=turned)
         return multiply(transpose, turned, gradient).addmm_(to_both.t(), vectors), to_both @ h
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        pass  # differentiated once only
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        return one_by_one(_AttentionBackward, info, in_dims, arguments)
-
-
-def _attention_weights(
-    pattern: Operator, source: Float[Tensor, " n"], target: Float[Tensor, " n"]
-) -> tuple[Float[Tensor, " m"], Float[Tensor, " m"]]:
-    """Return the softmax of each row, and its product with the slope of the leaky ReLU.
-
-    Both are computed in place to save memory, because these arrays are large.
-    """
-    scores = source.index_select(0, pattern.columns)
-    # The row maximum only prevents overflow; the result does not depend on it. The leaky ReLU preserves the order.
-    peak = F.leaky_relu(_row_reduce(pattern, scores, "max") + target, NEGATIVE_SLOPE)
-    of_row = target.index_select(0, pattern.rows)
-    scores += of_row
-    torch.index_select(peak, 0, pattern.rows, out=of_row)
-    alpha = F.leaky_relu(scores, NEGATIVE_SLOPE).sub_(of_row).exp_()
-    torch.index_select(_row_reduce(pattern, alpha, "sum"), 0, pattern.rows, out=of_row)
-    alpha /= of_row
-    return alpha, torch.ops.aten.leaky_relu_backward(alpha, scores, NEGATIVE_SLOPE, False, grad_input=scores)
-
-
-def _row_reduce(pattern: Operator, values: Float[Tensor, " m"], reduction: str) -> Float[Tensor, " n"]:
-    """Return the sum or the maximum of each row of `pattern` with the given values."""
-    return torch.segment_reduce(values, reduction, offsets=pattern.pointers, unsafe=True)
 
 
 def _drop(values: Float[Tensor, " m"], kept: Float[Tensor, " m"] | None) -> Float[Tensor, " m"]:

@@ -37,17 +37,15 @@ class Draws:
         self._generator = torch.Generator(device)
 
     def generator(self, *place: int) -> torch.Generator:
-        """Return the generator, seeded for a module, a call within it and a block of rows."""
-        return self._generator.manual_seed(combined_seed(self.seed, self.epoch, *place))
+        """Return the generator, seeded for a module, a call within it and a block of rows.
 
-
-def combined_seed(*numbers: int) -> int:
-    """Combine several numbers into one seed, by a multiplication and a shift per number."""
-    mixed = 0
-    for number in numbers:
-        mixed = ((mixed ^ number) * 0x9E3779B97F4A7C15 + 1) & (2**64 - 1)
-        mixed ^= mixed >> 32
-    return mixed
+        All numbers are combined into one seed, by a multiplication and a shift per number.
+        """
+        mixed = 0
+        for number in (self.seed, self.epoch, *place):
+            mixed = ((mixed ^ number) * 0x9E3779B97F4A7C15 + 1) & (2**64 - 1)
+            mixed ^= mixed >> 32
+        return self._generator.manual_seed(mixed)
 
 
 class Stream(NamedTuple):
@@ -284,11 +282,11 @@ class _Hidden:
 
 class _Masked(Kernel):
     @staticmethod
-    def forward(input: Tensor, replica: Tensor | None, mask: _Hidden) -> Tensor:
+    def forward(input: Tensor, replica: Tensor, mask: _Hidden) -> Tensor:
         return input * mask.values
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor | None, _Hidden], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, _Hidden], output: Tensor) -> None:
         ctx.mask = inputs[2]
 
     @staticmethod
@@ -299,8 +297,7 @@ class _Masked(Kernel):
     def vmap(
         info: Any, in_dims: tuple[int | None, int, None], input: Tensor, replica: Tensor, mask: _Hidden
     ) -> tuple[Tensor, int]:
-        input = input if in_dims[0] is None else input.movedim(in_dims[0], 0)
-        return _Masked.apply(input, None, mask), 0
+        return (input if in_dims[0] is None else input.movedim(in_dims[0], 0)) * mask.values, 0
 
 
 class _PerReplica(Kernel):

@@ -28,6 +28,27 @@ class Kernel(torch.autograd.Function):
             return super().apply(*arguments)  # type: ignore[no-untyped-call]
         return super(torch.autograd.Function, cls).apply(*arguments)  # type: ignore[misc]
 
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keep nothing for a backward pass. Kernels that have one override this."""
+
+    @classmethod
+    def vmap(cls, info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> Any:
+        """Apply the kernel to one replica after another. Kernels with a batched operation override this."""
+        nested = torch._C._are_functorch_transforms_active()
+        apply = cls.apply if nested else super(torch.autograd.Function, cls).apply  # type: ignore[misc]
+        results = []
+        for replica in range(info.batch_size):
+            own = [
+                argument if dim is None else argument.select(dim, replica).contiguous()
+                for argument, dim in zip(arguments, in_dims, strict=True)
+            ]
+            results.append(apply(*own))
+        if isinstance(results[0], Tensor):
+            return torch.stack(results), 0
+        stacked = tuple(torch.stack(parts) for parts in zip(*results, strict=True))
+        return stacked, (0,) * len(stacked)
+
 
 @contextmanager
 def full_precision(tensor: Tensor) -> Iterator[Tensor]:
@@ -53,18 +74,3 @@ def in_front(info: Any, in_dims: tuple[Any, ...], tensors: tuple[Any, ...]) -> l
         else:
             moved.append(tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0))
     return moved
-
-
-def one_by_one(
-    function: type[Kernel], info: Any, in_dims: tuple[Any, ...], arguments: tuple[Any, ...]
-) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-    """Apply a kernel to one replica after another, for a vmap rule if torch has no batched operation."""
-    results = []
-    for replica in range(info.batch_size):
-        own = [
-            argument if dim is None else argument.select(dim, replica).contiguous()
-            for argument, dim in zip(arguments, in_dims, strict=True)
-        ]
-        results.append(function.apply(*own))
-    stacked = tuple(torch.stack(parts) for parts in zip(*results, strict=True))
-    return stacked, (0,) * len(stacked)

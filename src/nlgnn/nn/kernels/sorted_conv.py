@@ -108,7 +108,12 @@ class _AlongOrder(Kernel):
 
     @staticmethod
     def forward(this: _Pass, rows: Tensor, factors: Tensor | None, keys: Tensor, *parameters: Tensor) -> Tensor:
-        this.order, this.positions = _order_and_positions(keys)
+        order = stable_order(keys)
+        if keys.ndim == 2:  # row numbers in the stacked rows of all replicas
+            order = order + torch.arange(0, order.numel(), order.shape[1], device=order.device).unsqueeze(1)
+        this.order = order.flatten()
+        numbers = torch.arange(order.numel(), device=order.device)
+        this.positions = torch.empty_like(this.order).scatter_(0, this.order, numbers)
         rows = rows if factors is None else rows * factors.unsqueeze(-1)
         rows, this.inputs = _moved(rows, this.order), []
         for number in range(0, len(parameters), 2):
@@ -147,16 +152,6 @@ class _AlongOrder(Kernel):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], this: _Pass, *tensors: Tensor | None) -> tuple[Tensor, int]:
         return _AlongOrder.apply(this, *in_front(info, in_dims[1:], tensors)), 0
-
-
-def _order_and_positions(keys: Float[Tensor, "*replicas n"]) -> tuple[Tensor, Tensor]:
-    """Return the order and its inverse as row indices into the stacked rows of all replicas."""
-    order = stable_order(keys)
-    if keys.ndim == 2:
-        order = order + torch.arange(0, order.numel(), order.shape[1], device=order.device).unsqueeze(1)
-        order = order.flatten()
-    numbers = torch.arange(len(order), device=order.device)
-    return order, torch.empty_like(order).scatter_(0, order, numbers)
 
 
 def _moved(rows: Float[Tensor, "*replicas n f"], index: Int[Tensor, " m"]) -> Tensor:

@@ -111,9 +111,8 @@ class Operator:
         places = np.arange(len(columns), dtype=columns.dtype)
         turned = sparse.csr_array((places, columns, pointers), shape=self.shape).tocsc()
         arrays = (turned.indptr, turned.indices, turned.data)
-        turned_pointers, turned_columns, order = (
-            torch.from_numpy(array).to(self.device, self.columns.dtype) for array in arrays
-        )
+        device, dtype = self.columns.device, self.columns.dtype
+        turned_pointers, turned_columns, order = [torch.from_numpy(array).to(device, dtype) for array in arrays]
         if self.symmetric:  # avoids a second copy
             return self.pointers, self.columns, order
         return turned_pointers, turned_columns, order
