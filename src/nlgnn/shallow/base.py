@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Self
 
 import numpy as np
 from jaxtyping import Float
@@ -31,7 +30,7 @@ class ShallowModel(ABC):
     uses_edge_weights: bool = False
 
     @abstractmethod
-    def fit(self, graph: Graph, split: Split, metric: str = "accuracy", seed: int = 0) -> Self:
+    def fit(self, graph: Graph, split: Split, metric: str = "accuracy", seed: int = 0) -> ShallowModel:
         """Learn from the labels of training nodes.
 
         Labels of validation nodes may choose among settings, by `metric`. Labels of test nodes are never read.
