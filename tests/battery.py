@@ -24,11 +24,12 @@ from nlgnn.graph.splits import Split, random_split
 from nlgnn.models.build import configure, resolve
 from nlgnn.models.options import model_options
 from nlgnn.models.registry import PRESETS, SYSTEMS
-from nlgnn.nn.base import Model, ignores_weights, logits_of, prepare
+from nlgnn.nn.base import Model, logits_of, prepare
 from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Inputs, move, prepare_plain, undirected_edges
 from nlgnn.training.fit import fit
 from nlgnn.training.loop import evaluate
 from nlgnn.training.metrics import measure_all
+from nlgnn.training.preflight import ignores_weights
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run_folder import Run, RunFolder
 from nlgnn.training.train import Plan, train

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,11 @@ from nlgnn.graph.splits import make_splits
 from nlgnn.report.figures.strips import PARTS, parts_of
 from nlgnn.report.table import Rows, Section, short
 from nlgnn.selection.controls import selection_words
+from nlgnn.shallow.base import Contributions, ShallowModel
+from nlgnn.tables import FeatureEncoder
 from nlgnn.training.device import choose_device, limited_threads, model_like
-from nlgnn.training.run_folder import load_weights
 from nlgnn.training.train import Trained
+from nlgnn.training.weights import load_weights
 
 WINDOW_CAPTION = (
     "The contribution of each node within reach of the convolutions to the logits of two classes, with ReLU gates, "
@@ -41,11 +43,14 @@ class ExplainedNode:
     protocol: str  # in words, for captions
     columns: Sequence[ColumnEffect] = ()
     num_columns: int = 0
+    feature_names: Sequence[str] = ()
 
     def to_dict(self, top: int) -> dict[str, Any]:
         """Return everything for JSON, with at most `top` neighbours and columns."""
         one = self.explanation
-        everything = asdict(one) | {name: value for name, value in vars(self).items() if name != "explanation"}
+        everything = asdict(replace(one, by_column=None)) | {
+            name: value for name, value in vars(self).items() if name != "explanation"
+        }
         everything |= {
             "probability": one.probability,
             "probabilities": one.probabilities,
@@ -53,9 +58,22 @@ class ExplainedNode:
             "num_neighbours": len(one.neighbours),
             "neighbours": everything["neighbours"][:top],
             "columns": [effect._asdict() for effect in self.columns[:top]],
+            "by_column": None if one.by_column is None else self._contributions(one.by_column, top),
         }
         dictionary: dict[str, Any] = json.loads(json.dumps(everything, default=lambda array: array.tolist()))
         return dictionary
+
+    def _contributions(self, by_column: Contributions, top: int) -> dict[str, Any]:
+        columns = [
+            {
+                "column": by_column.columns[place].name(self.feature_names),
+                "group": by_column.columns[place].group,
+                "values": by_column.values[0, :, place],
+            }
+            for place in _strongest(self.explanation, by_column)[:top]
+        ]
+        groups = {group: sums[0] for group, sums in by_column.by_group().items()}
+        return {"expected": by_column.expected, "groups": groups, "columns": columns}
 
 
 def explain_in_run(
@@ -75,30 +93,39 @@ def explain_in_run(
     load_weights(model, chosen.state, f"run {chosen.index} of {trained.folder.path}")
     with limited_threads(recipe.threads, graph):
         scaled = graph.scale_features(recipe.features)
-        explanation = explain_node(model.to(choose_device("auto")), scaled, node)
+        placed = model if isinstance(model, ShallowModel) else model.to(choose_device("auto"))
+        explanation = explain_node(placed, scaled, node)
     split = make_splits(graph, trained.plan.protocol, trained.plan.runs)[chosen.index]
     given = "".join(f", {name}={value}" for name, value in trained.plan.options.items())
     protocol = (
         f"Graph {graph.name}, {trained.plan.model}{given}, run {chosen.index} on split {chosen.split} of protocol "
-        f"{chosen.protocol}; weights of {selection_words(recipe.selection, recipe.metric)}, epoch "
-        f"{chosen.chosen_epoch}."
+        f"{chosen.protocol}"
     )
+    if chosen.epochs:
+        words = selection_words(recipe.selection, recipe.metric)
+        protocol += f"; weights of {words}, epoch {chosen.chosen_epoch}"
     encoder = encoder_of(trained.plan)
+    effects: Sequence[ColumnEffect] = ()
+    if explanation.by_column is None:  # else it says the same exactly
+        effects = column_effects(trained, graph, explanation.node, chosen)
     return ExplainedNode(
         explanation,
         graph.name,
         trained.plan.model,
         chosen.index,
         PARTS[parts_of(split)[explanation.node]],
-        protocol,
-        column_effects(trained, graph, explanation.node, chosen),
+        f"{protocol}.",
+        effects,
         len(encoder.columns) if encoder else 0,
+        _feature_names(encoder) if encoder else (),
     )
 
 
 def explained_sections(explained: ExplainedNode, top: int) -> list[Section]:
-    """Return the node, its window, and at most `top` of its columns and of its neighbours."""
+    """Return the node, its window or columns, and at most `top` of its columns and of its neighbours."""
     one = explained.explanation
+    if one.by_column is not None:
+        return [_summary(explained), *_contribution_sections(explained, one.by_column, top), _neighbours(one, top)]
     window = (
         Section("Window in the sorted order", [], "", one.why_no_window)
         if one.why_no_window
@@ -163,6 +190,49 @@ def _two_classes(one: Explanation) -> dict[str, int]:
         other = one.class_names[one.other_class]
         classes[f"{'label' if one.label == other else 'runner-up'}: {short(other)}"] = one.other_class
     return classes
+
+
+def _contribution_sections(explained: ExplainedNode, by_column: Contributions, top: int) -> list[Section]:
+    """Return what groups of columns, and the strongest columns, contribute to the logits of two classes."""
+    one, values = explained.explanation, by_column.values[0]
+    headings, strongest = _two_classes(one), _strongest(one, by_column)
+
+    def row(what: dict[str, str], figures: Figures) -> dict[str, str]:
+        return what | {heading: f"{figures[number]:+.3f}" for heading, number in headings.items()}
+
+    parts = {"expected": by_column.expected, **{group: sums[0] for group, sums in by_column.by_group().items()}}
+    parts["sum = logit"] = by_column.expected + values.sum(1)
+    groups = [row({"columns": name}, figures) for name, figures in parts.items()]
+    columns = [
+        row({"column": short(column.name(explained.feature_names)), "group": column.group}, values[:, place])
+        for place, column in ((place, by_column.columns[place]) for place in strongest[:top])
+    ]
+    words = (
+        "What each group of columns contributes to the logits of two classes. With the expected logits, which are the "
+        "same for all nodes, contributions sum to the logit. They split one computation and are not causes."
+    )
+    shown = f"{len(columns):,} of {len(strongest):,} columns that contribute, those that most separate the two classes."
+    return [
+        Section("Contributions of the node and of its neighbours", groups, words),
+        Section("Columns that contribute most", columns, shown, text_columns=2),
+    ]
+
+
+def _strongest(one: Explanation, by_column: Contributions) -> list[int]:
+    """Return the columns that contribute, by how far they move the logits of two classes apart."""
+    predicted, values = int(one.logits.argmax()), by_column.values[0]
+    apart = abs(values[predicted] - (0 if one.other_class is None else values[one.other_class]))
+    order: list[int] = np.argsort(-apart, kind="stable").tolist()
+    return [place for place in order if apart[place] > 0]
+
+
+def _feature_names(encoder: FeatureEncoder) -> list[str]:
+    """Return a name for each feature that an encoder made; a column that became several features is numbered."""
+    names = []
+    for name, slots in encoder.slots.items():
+        parts = slots.stop - slots.start
+        names += [name] if parts == 1 else [f"{name}, part {part}" for part in range(1, parts + 1)]
+    return names
 
 
 def _voters(one: Explanation, top: int) -> Section:

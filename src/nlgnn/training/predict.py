@@ -18,10 +18,10 @@ from nlgnn.errors import NlgnnError, NlgnnWarning, OptionError
 from nlgnn.files import check_target, write_whole
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
-from nlgnn.nn.base import as_model
 from nlgnn.tables import FeatureEncoder, TableGraph
 from nlgnn.training.device import model_like
 from nlgnn.training.fit import predict
+from nlgnn.training.preflight import hooks_of
 from nlgnn.training.run_folder import Run, write_parquet
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def new_graph(
         OptionError: If the model cannot predict nodes that it was not trained on, or if the graph has no tables.
     """
     model, plan = model_like(trained.factory), trained.plan
-    if as_model(model).identifies_nodes:
+    if hooks_of(model).identifies_nodes:
         raise OptionError(
             f"{plan.model} knows nodes by their number or by their row of the adjacency matrix: it cannot predict "
             "nodes that it was not trained on.",
