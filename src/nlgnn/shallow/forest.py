@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -117,7 +117,7 @@ class Forest(TableModel):
         self.nodes = TreeNodes(*(state[name].cpu().numpy() for name in TreeNodes._fields))
 
 
-def tree_nodes(trees: list[object]) -> TreeNodes:
+def tree_nodes(trees: list[Any]) -> TreeNodes:
     """Return the nodes of scikit-learn's trees, numbered through."""
     counts = np.array([tree.node_count for tree in trees])
     roots = np.cumsum(counts) - counts
@@ -156,4 +156,4 @@ def mean_leaf_values(nodes: TreeNodes, x: Float[np.ndarray, "k w"]) -> Float[np.
         place[moving] = nodes.children[here, is_right.astype(np.int8)]
         moving = moving[nodes.feature[place[moving]] >= 0]
     leaves = nodes.values[nodes.children[place, 0]]
-    return leaves.reshape(len(x), len(nodes.roots), -1).mean(axis=1, dtype=np.float64)
+    return np.asarray(leaves.reshape(len(x), len(nodes.roots), -1).mean(axis=1, dtype=np.float64))

@@ -47,7 +47,8 @@ class Column(NamedTuple):
         """
         if self.feature is None:
             return self.text
-        return self.text.replace("{}", f"`{feature_names[self.feature]}`" if feature_names else f"feature {self.feature}")
+        word = f"`{feature_names[self.feature]}`" if feature_names else f"feature {self.feature}"
+        return self.text.replace("{}", word)
 
 
 @dataclass(frozen=True, eq=False)

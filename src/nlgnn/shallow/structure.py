@@ -9,9 +9,8 @@ from scipy import sparse
 from nlgnn.shallow.neighbour_statistics import edge_chunks, neighbour_means
 from nlgnn.tables.structural import log_degree, sampled_clustering
 
-# Above this many nodes, or pairs of neighbours, the clustering is estimated from random pairs.
-EXACT_NODES, EXACT_PAIRS = 100_000, 10**9
-PAIRS_AT_ONCE = 1 << 20
+EXACT_PATHS = 10**9  # with more paths of two edges, the clustering is estimated from random pairs of neighbours
+PATHS_AT_ONCE = 1 << 23
 PAGERANK_STEPS, DAMPING = 30, 0.85
 
 
@@ -61,33 +60,26 @@ def log_pagerank(outgoing: sparse.csr_array, incoming: sparse.csr_array | None =
 def clustering(adjacency: sparse.csr_array) -> NDArray[np.float64]:
     """Return the share of pairs of neighbours that are linked; 0 with fewer than two neighbours.
 
-    Each edge is directed from the smaller to the larger degree. Every triangle then has one node with two out-edges to
-    the others, and no node has many out-edges, which keeps the number of tested pairs low.
+    Edges are directed from the smaller to the larger degree. No node then has many out-edges, which keeps the number of
+    paths of two edges low. A triangle u → v, v → w, u → w is counted at u by the first product, and at v and w by
+    the second.
     """
-    n = adjacency.shape[0]
     degree = np.diff(adjacency.indptr).astype(np.int64)
     order = np.argsort(degree, kind="stable")
-    sorted_matrix = adjacency[order][:, order].tocsr()
-    upper = sparse.csr_array(sparse.triu(sorted_matrix, format="csr"))
-    outgoing = np.diff(upper.indptr).astype(np.int64)
-    pairs = outgoing[upper.indices]  # per edge (u, v), the out-neighbours of v are tested
-    if n > EXACT_NODES or pairs.sum() > EXACT_PAIRS:
+    upper = sparse.csr_array(sparse.triu(adjacency[order][:, order], format="csr"))
+    lower = sparse.csr_array(upper.T)
+    num_out = np.diff(upper.indptr).astype(np.int64)
+    paths = np.concatenate([[0], np.cumsum(num_out[upper.indices])])[upper.indptr]
+    paths += np.concatenate([[0], np.cumsum(num_out[lower.indices])])[lower.indptr]
+    if paths[-1] > EXACT_PATHS:
         return sampled_clustering(adjacency)
-    triangles = np.zeros(n)
-    sources = np.repeat(np.arange(n), outgoing)
-    # A row of `linked` has n bytes, and a pair takes about 64 bytes: chunks have a fixed size.
-    cost = np.concatenate([[0], np.cumsum(pairs)])[upper.indptr] + np.arange(n + 1) * (n // 64)
-    for start, stop in edge_chunks(cost, PAIRS_AT_ONCE):
-        edges = slice(upper.indptr[start], upper.indptr[stop])
-        linked = np.zeros((stop - start, n), bool)
-        linked[sources[edges] - start, upper.indices[edges]] = True
-        first, second, count = sources[edges], upper.indices[edges], pairs[edges]
-        place = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count - upper.indptr[second], count)
-        third = upper.indices[place]
-        closed = linked[np.repeat(first - start, count), third]
-        triangles += np.bincount(third[closed], minlength=n)
-        for ends in (first, second):
-            triangles += np.bincount(np.repeat(ends, count)[closed], minlength=n)
-    shares = np.zeros(n)
-    shares[order] = 2 * triangles / np.maximum(degree * (degree - 1), 1)[order]
-    return shares
+    triangles = np.zeros(len(degree))
+    for start, stop in edge_chunks(paths, PATHS_AT_ONCE):
+        rows = upper[start:stop]
+        triangles[start:stop] += (rows @ upper).multiply(rows).sum(axis=1)
+        closed = (lower[start:stop] @ upper).multiply(rows)
+        triangles[start:stop] += closed.sum(axis=1)
+        triangles += closed.sum(axis=0)
+    shares = np.empty(len(degree))
+    shares[order] = triangles
+    return np.asarray(2 * shares / np.maximum(degree * (degree - 1), 1))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, get_args
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
-from nlgnn.errors import DataError, NlgnnError
+from nlgnn.errors import DataError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Positive, checked
 from nlgnn.shallow.neighbour_table import Column, Group, neighbour_table
@@ -162,7 +161,7 @@ def parse_booster(text: str) -> Any:
     import lightgbm
 
     try:
-        return lightgbm.Booster(model_str=text, params={"verbosity": -1})
+        return lightgbm.Booster(model_str=text)
     except lightgbm.basic.LightGBMError as error:
         what = f"LightGBM cannot read its model: {str(error).splitlines()[0]}"
         raise DataError(what, "Restore the file or train the model again.") from error

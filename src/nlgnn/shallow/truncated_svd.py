@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float
@@ -11,7 +12,7 @@ from scipy import sparse
 
 from nlgnn.graph.features import FeaturesOnDisk, row_chunks
 
-Matrix = NDArray[np.float32] | sparse.csr_array | FeaturesOnDisk
+Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_array | FeaturesOnDisk
 EXTRA = 16  # more vectors than are asked for, so that the last of them converge too
 ITERATIONS = 8
 SPARSE_ROWS = 100_000
@@ -44,7 +45,7 @@ def right_singular_vectors(matrix: Matrix, rank: int) -> Float[np.ndarray, "colu
     first = vectors @ rotation[:, np.argsort(-values)[:rank]]
     largest = np.abs(first).argmax(0)
     signs = np.where(first[largest, np.arange(first.shape[1])] < 0, -1, 1)
-    return (first * signs + 0.0).astype(np.float32)  # + 0.0 turns -0 into 0
+    return np.asarray(first * signs + 0.0, np.float32)  # + 0.0 turns -0 into 0
 
 
 def project(matrix: Matrix, vectors: Float[np.ndarray, "columns rank"]) -> Float[np.ndarray, "rows rank"]:
