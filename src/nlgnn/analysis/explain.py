@@ -121,8 +121,9 @@ def explain_node(model: nn.Module | ShallowModel, graph: Graph, node: int | np.i
     number = node_number(graph, node)
     split, why_no_window, columns = None, None, None
     if isinstance(model, ShallowModel):
-        logits, why_no_window = log_probabilities(model, graph), f"{type(model).__name__} sorts nothing."
-        columns = model.contributions(graph, np.array([number]))
+        logits, columns = log_probabilities(model, graph), model.contributions(graph, np.array([number]))
+        if columns is None:
+            why_no_window = f"{type(model).__name__} does not tell how much each column contributes."
     else:
         try:
             convolutions_to_split(model)

@@ -14,6 +14,7 @@ from nlgnn.analysis.columns import ColumnEffect, column_effects, effects_section
 from nlgnn.analysis.contributions import Figures
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
+from nlgnn.models.registry import get_system
 from nlgnn.report.figures.strips import PARTS, parts_of
 from nlgnn.report.table import Rows, Section, short
 from nlgnn.selection.controls import selection_words
@@ -64,13 +65,14 @@ class ExplainedNode:
         return dictionary
 
     def _contributions(self, by_column: Contributions, top: int) -> dict[str, Any]:
+        order = np.argsort(-abs(_apart(self.explanation, by_column.values[0])), kind="stable")[:top].tolist()
         columns = [
             {
                 "column": by_column.columns[place].name(self.feature_names),
                 "group": by_column.columns[place].group,
                 "values": by_column.values[0, :, place],
             }
-            for place in _strongest(self.explanation, by_column)[:top]
+            for place in order
         ]
         groups = {group: sums[0] for group, sums in by_column.by_group().items()}
         return {"expected": by_column.expected, "groups": groups, "columns": columns}
@@ -126,10 +128,11 @@ def explained_sections(explained: ExplainedNode, top: int) -> list[Section]:
     one = explained.explanation
     if one.by_column is not None:
         return [_summary(explained), *_contribution_sections(explained, one.by_column, top), _neighbours(one, top)]
+    title = "Contributions" if get_system(explained.model).kind == "shallow" else "Window in the sorted order"
     window = (
-        Section("Window in the sorted order", [], "", one.why_no_window)
+        Section(title, [], "", one.why_no_window)
         if one.why_no_window
-        else Section("Window in the sorted order", _window_rows(one), WINDOW_CAPTION, text_columns=4)
+        else Section(title, _window_rows(one), WINDOW_CAPTION, text_columns=4)
     )
     if one.vote_share is not None:
         window = _voters(one, top)
@@ -193,37 +196,40 @@ def _two_classes(one: Explanation) -> dict[str, int]:
 
 
 def _contribution_sections(explained: ExplainedNode, by_column: Contributions, top: int) -> list[Section]:
-    """Return what groups of columns, and the strongest columns, contribute to the logits of two classes."""
-    one, values = explained.explanation, by_column.values[0]
-    headings, strongest = _two_classes(one), _strongest(one, by_column)
-
-    def row(what: dict[str, str], figures: Figures) -> dict[str, str]:
-        return what | {heading: f"{figures[number]:+.3f}" for heading, number in headings.items()}
-
-    parts = {"expected": by_column.expected, **{group: sums[0] for group, sums in by_column.by_group().items()}}
-    parts["sum = logit"] = by_column.expected + values.sum(1)
-    groups = [row({"columns": name}, figures) for name, figures in parts.items()]
+    """Return what groups of columns, and the strongest columns, contribute to one class rather than another."""
+    one = explained.explanation
+    apart, expected = _apart(one, by_column.values[0]), float(_apart(one, by_column.expected))
+    heading = short(one.prediction)
+    if one.other_class is not None:
+        heading += f" rather than {short(one.class_names[one.other_class])}"
+    parts: dict[str, float] = {"expected": expected}
+    parts |= {group: float(_apart(one, sums[0])) for group, sums in by_column.by_group().items()}
+    parts["sum"] = sum(parts.values())
+    strongest = [place for place in np.argsort(-abs(apart), kind="stable").tolist() if apart[place]]
     columns = [
-        row({"column": short(column.name(explained.feature_names)), "group": column.group}, values[:, place])
+        {"column": short(column.name(explained.feature_names)), "group": column.group, heading: f"{apart[place]:+.3f}"}
         for place, column in ((place, by_column.columns[place]) for place in strongest[:top])
     ]
     words = (
-        "What each group of columns contributes to the logits of two classes. With the expected logits, which are the "
-        "same for all nodes, contributions sum to the logit. They split one computation and are not causes."
+        "What each group of columns contributes to the difference between the logits of two classes; the expected "
+        "difference is the same for all nodes. Contributions split one computation exactly and are not causes."
     )
-    shown = f"{len(columns):,} of {len(strongest):,} columns that contribute, those that most separate the two classes."
+    rows = [{"columns": name, heading: f"{figure:+.3f}"} for name, figure in parts.items()]
     return [
-        Section("Contributions of the node and of its neighbours", groups, words),
-        Section("Columns that contribute most", columns, shown, text_columns=2),
+        Section("Contributions of the node and of its neighbours", rows, words),
+        Section(
+            "Columns that contribute most",
+            columns,
+            f"{len(columns):,} of {len(strongest):,} columns that contribute.",
+            text_columns=2,
+        ),
     ]
 
 
-def _strongest(one: Explanation, by_column: Contributions) -> list[int]:
-    """Return the columns that contribute, by how far they move the logits of two classes apart."""
-    predicted, values = int(one.logits.argmax()), by_column.values[0]
-    apart = abs(values[predicted] - (0 if one.other_class is None else values[one.other_class]))
-    order: list[int] = np.argsort(-apart, kind="stable").tolist()
-    return [place for place in order if apart[place] > 0]
+def _apart(one: Explanation, figures: Figures) -> Figures:
+    """Return the figures of the predicted class minus those of the other class of interest."""
+    other = 0.0 if one.other_class is None else figures[one.other_class]
+    return np.asarray(figures[int(one.logits.argmax())] - other)
 
 
 def _feature_names(encoder: FeatureEncoder) -> list[str]:

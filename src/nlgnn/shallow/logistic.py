@@ -28,11 +28,7 @@ from nlgnn.training.metrics import validate
 STRENGTHS = (0.01, 0.1, 1.0, 10.0)
 MOST_ITERATIONS = 300
 ABSENT = -30.0  # score of a class without training nodes; the scores of the others sum to zero
-MEANS = {  # by their number
-    0: (),
-    1: ("mean of {} over neighbours",),
-    2: ("mean of {} over out-neighbours", "mean of {} over in-neighbours"),
-}
+MEANS = ("mean of {} over neighbours", "mean of {} over out-neighbours", "mean of {} over in-neighbours")
 
 
 class Logistic(ShallowModel):
@@ -44,15 +40,15 @@ class Logistic(ShallowModel):
     columns are standardised and sparse columns are divided by their largest value, both over the training nodes.
 
     Args:
-        neighbours: Means over neighbours next to a node's own columns. none: no means, so that no edge is looked at.
-            all: means over all neighbours. direction: means over out-neighbours and in-neighbours apart, where edges
-            have a direction.
+        neighbours: Directions of means over neighbours next to a node's own columns. With "none" no edge is read.
+            "undirected" takes all neighbours together; "all" also takes out-neighbours and in-neighbours apart if the
+            graph has directions.
         strength: Inverse of the L2 penalty, as C of scikit-learn. None: one of a few values, chosen by validation.
 
     Example:
         >>> from nlgnn import load_graph, make_splits
         >>> graph = load_graph("mushroom-body")
-        >>> model = Logistic(neighbours="all").fit(graph, make_splits(graph, "random-60")[0])
+        >>> model = Logistic(neighbours="undirected").fit(graph, make_splits(graph, "random-60")[0])
         >>> model.predict(graph).shape == (graph.num_nodes, graph.num_classes)
         True
     """
@@ -61,7 +57,7 @@ class Logistic(ShallowModel):
 
     @checked
     def __init__(
-        self, neighbours: Literal["none", "all", "direction"] = "none", strength: Positive | None = None
+        self, neighbours: Literal["none", "undirected", "all"] = "none", strength: Positive | None = None
     ) -> None:
         self.neighbours, self.strength = neighbours, strength
         self.uses_edges = self.uses_edge_weights = neighbours != "none"
@@ -132,10 +128,11 @@ class Logistic(ShallowModel):
         """Return the matrices whose products with columns are the means over neighbours."""
         if self.neighbours == "none":
             return []
-        if self.neighbours == "all" or not graph.directed:
-            return [_row_mean(graph.undirected_weights)]
+        together = _row_mean(graph.undirected_weights)
+        if self.neighbours == "undirected" or not graph.directed:
+            return [together]
         directed = graph.directed_weights
-        return [_row_mean(directed), _row_mean(sparse.csr_array(directed.T))]
+        return [together, _row_mean(directed), _row_mean(sparse.csr_array(directed.T))]
 
     def predict(self, graph: Graph) -> Float[np.ndarray, "n c"]:
         graph.require_features("logistic regression")
@@ -158,7 +155,7 @@ class Logistic(ShallowModel):
         values = self.weight * (dense - self.centre)[:, None]
         features = range(graph.num_features)
         own = [Column("{}", "own columns", feature) for feature in features]
-        means = MEANS[len(self._averages(graph))]
+        means = MEANS[: len(self._averages(graph))]
         others = [Column(words, "neighbours' columns", feature) for words in means for feature in features]
         return Contributions((*own, *others), values, self.bias + self.weight @ self.centre)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,40 +14,14 @@ from scipy import sparse
 from nlgnn.errors import DataError
 from nlgnn.graph.features import FeaturesOnDisk, row_chunks
 from nlgnn.graph.graph import Graph
+from nlgnn.shallow.base import Column, Group
 from nlgnn.shallow.label_shares import label_names, label_shares
 from nlgnn.shallow.neighbour_statistics import STATISTICS, neighbour_means, neighbour_spreads
 from nlgnn.shallow.structure import structure_columns
 from nlgnn.shallow.table_plan import Blocks, TablePlan, directions_of, make_plan
 from nlgnn.shallow.truncated_svd import project
 
-Group = Literal["own columns", "neighbours' columns", "structure", "labels"]
 TABLES_PER_GRAPH = 2
-
-
-class Column(NamedTuple):
-    """A column of the table.
-
-    Args:
-        text: The name of the column, with {} in place of a feature.
-        group: The group whose contributions are added up in explanations.
-        feature: The number of the feature, if the column is made from one.
-    """
-
-    text: str
-    group: Group
-    feature: int | None = None
-
-    def name(self, feature_names: Sequence[str] = ()) -> str:
-        """Return the name of the column; without names of features they are numbered.
-
-        Example:
-            >>> Column("mean of {} over neighbours", "neighbours' columns", 0).name(["amount"])
-            'mean of `amount` over neighbours'
-        """
-        if self.feature is None:
-            return self.text
-        word = f"`{feature_names[self.feature]}`" if feature_names else f"feature {self.feature}"
-        return self.text.replace("{}", word)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -14,33 +14,14 @@ from torch import Tensor
 from nlgnn.errors import DataError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Positive, checked
-from nlgnn.shallow.neighbour_table import Column, Group, neighbour_table
+from nlgnn.shallow.base import Contributions
+from nlgnn.shallow.neighbour_table import neighbour_table
 from nlgnn.shallow.state import bytes_tensor, tensor_bytes
 from nlgnn.shallow.table_model import Rows, TableModel
 from nlgnn.shallow.table_plan import Blocks, Neighbours
 
 PositiveShare = Annotated[float, Field(gt=0, le=1)]
 PATIENCE = 50  # rounds without improvement on validation nodes
-
-
-class Contributions(NamedTuple):
-    """Exact contributions of columns to the logits of some nodes (Shapley values of the trees).
-
-    Args:
-        columns: The columns of the table.
-        values: The contributions, `[nodes, classes, columns]`.
-        expected: The mean logits over training nodes, `[classes]`. With the sum over columns they give the logits.
-            With two classes, class 0 has logit 0.
-    """
-
-    columns: tuple[Column, ...]
-    values: Float[np.ndarray, "k c w"]
-    expected: Float[np.ndarray, " c"]
-
-    def by_group(self) -> dict[Group, Float[np.ndarray, "k c"]]:
-        """Return the sum of contributions of each group of columns."""
-        groups = np.array([column.group for column in self.columns])
-        return {group: self.values[:, :, groups == group].sum(axis=2) for group in get_args(Group)}
 
 
 class Trees(TableModel):
