@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import battery
-from battery import Case, random_graph
+from battery import Case
+from battery_graphs import random_graph
 from nlgnn.models.registry import SYSTEMS
 from nlgnn.shallow import ShallowModel
 
