@@ -16,8 +16,6 @@ from nlgnn.nn.base import evaluating, logits_of, prepare
 from nlgnn.nn.neighbour_vote import NeighbourVote
 from nlgnn.nn.non_local import NonLocal
 from nlgnn.nn.orders import LearnedOrder
-from nlgnn.shallow.base import ShallowModel
-from nlgnn.training.shallow_run import log_probabilities
 
 
 class Projection(NamedTuple):
@@ -36,12 +34,11 @@ class Projection(NamedTuple):
     of_what: str
 
 
-def project(model: nn.Module | ShallowModel, graph: Graph, limit: int = 10_000) -> Projection:
+def project(model: nn.Module, graph: Graph, limit: int = 10_000) -> Projection:
     """Project the input of the model's classifier, without dropout, onto its two principal components.
 
     Args:
-        model: Any model. Models without a non-local part are projected by their logits, shallow models by the
-            logarithms of their probabilities.
+        model: Any model. Models without a non-local part are projected by their logits.
         graph: The graph, with features scaled as in training (`graph.scale_features(recipe.features)`).
         limit: The largest number of nodes. From larger graphs nodes are drawn at random, always the same ones.
 
@@ -57,11 +54,7 @@ def project(model: nn.Module | ShallowModel, graph: Graph, limit: int = 10_000) 
     return Projection(nodes, *_principal_components(embedding), of_what)
 
 
-def _classifier_input(
-    model: nn.Module | ShallowModel, graph: Graph, nodes: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], str]:
-    if isinstance(model, ShallowModel):
-        return log_probabilities(model, graph)[nodes].numpy(), "logarithms of probabilities"
+def _classifier_input(model: nn.Module, graph: Graph, nodes: NDArray[np.int64]) -> tuple[NDArray[np.float64], str]:
     with evaluating(model), torch.no_grad():
         inputs = prepare(model, graph, next(model.parameters()).device)
         if isinstance(model, NeighbourVote):

@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlgnn.analysis.columns import table_sections, warnings_of
 from nlgnn.analysis.projection import project
@@ -26,10 +27,12 @@ from nlgnn.report.page import Command, Part, write_page
 from nlgnn.report.table import Rows, Section
 from nlgnn.selection.controls import Variant, figure_words
 from nlgnn.selection.profile import portray
+from nlgnn.shallow.base import ShallowModel
 from nlgnn.training.device import limited_threads, model_like
 from nlgnn.training.fit import predict
 from nlgnn.training.predict import calibrated, temperatures
 from nlgnn.training.preflight import ignores_weights
+from nlgnn.training.run_folder import Run
 from nlgnn.training.train import Trained, read_trained
 from nlgnn.training.weights import load_weights
 from nlgnn.tuning.result import training_command
@@ -65,9 +68,6 @@ def run_parts(
         own = probabilities[good.index(run)]
         heats = temperatures(probabilities, good, graph, splits)
         sure = np.stack([calibrated(one, heat) for one, heat in zip(probabilities, heats, strict=True)])
-        model = model_like(trained.factory)
-        load_weights(model, run.state, f"run {run.index}")
-        projection = project(model, graph.scale_features(trained.recipe.features))
         return [
             headline._replace(sentences=[*headline.sentences, *warnings_of(trained.plan)]),
             answer.figure(),
@@ -78,12 +78,22 @@ def run_parts(
             *quality_figures(
                 held_back(sure, graph, [splits[one.index] for one in good]), graph, trained.recipe.class_weight
             ),
-            projection_figure(projection, graph, own.argmax(1), run.index),
+            *embedding_figures(trained, graph, run, own.argmax(1)),
             *compatibility_figures(graph.class_names, portrait.compatibility),
             *portrait.sections(matrix=False),
             *table_sections(trained, graph, splits),
             *settings_parts(trained, graph),
         ]
+
+
+def embedding_figures(trained: Trained, graph: Graph, run: Run, predictions: NDArray[np.int64]) -> list[Part]:
+    """Return the embedding of one run in two dimensions. The list is empty for a model without an embedding."""
+    model = model_like(trained.factory)
+    if isinstance(model, ShallowModel):
+        return []
+    load_weights(model, run.state, f"run {run.index}")
+    projection = project(model, graph.scale_features(trained.recipe.features))
+    return [projection_figure(projection, graph, predictions, run.index)]
 
 
 def label_of(trained: Trained) -> str:
