@@ -21,10 +21,7 @@ from nlgnn.shallow.table_model import TableModel
 from nlgnn.shallow.trees import Trees
 from nlgnn.training.metrics import measure
 
-MODELS: list[Any] = [
-    Trees,
-    Forest,
-]
+MODELS: list[Any] = [Trees, Forest]
 OPTIONS: dict[str, dict[str, Any]] = {
     "none": {"neighbours": "none"},
     "plain": {},
