@@ -180,7 +180,7 @@ def with_missing_values(graph: Graph) -> Graph:
     """Return a graph with missing values, which the constructor refuses."""
     x = graph.x.copy()
     x[::3, 1] = np.nan
-    x[:, 2] = np.nan
+    x[:, 2] = np.nan  # all are missing
     changed = replace(graph)
     object.__setattr__(changed, "x", x)
     return changed
@@ -190,6 +190,12 @@ def test_trees_take_missing_values() -> None:
     graph, split = sample(600)
     graph = with_missing_values(graph)
     assert accuracy(graph, split.test, small(Trees).fit(graph, split).predict(graph)) > 65
+
+
+def test_a_bag_of_words_has_no_missing_values() -> None:
+    graph, split = sample(x=np.eye(120))
+    with pytest.raises(DataError, match="missing values in 120 feature columns"):
+        small(Trees).fit(with_missing_values(graph), split)
 
 
 def test_forest_refuses_missing_values() -> None:
