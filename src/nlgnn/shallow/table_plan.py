@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import sparse
 
-from nlgnn.errors import NlgnnWarning
+from nlgnn.errors import DataError, NlgnnWarning
 from nlgnn.graph.features import row_chunks
 from nlgnn.graph.graph import Graph
 from nlgnn.shallow.truncated_svd import project, right_singular_vectors
@@ -72,6 +72,12 @@ def make_plan(graph: Graph, blocks: Blocks) -> TablePlan:
         while rank > 1 and table_bytes(graph, blocks, by_direction, spreads, rank) > LARGEST_TABLE:
             rank //= 2
         warn_reduced(graph, f"The {graph.num_features} feature columns are replaced by {rank} singular components.")
+    if rank is not None and has_missing_values(graph):
+        raise DataError(
+            f"graph {graph.name!r} has missing values in {graph.num_features} feature columns, which are too many to "
+            "use as they are.",
+            "Fill missing values, such as by 0, or keep fewer columns.",
+        )
     return TablePlan(
         num_features=graph.num_features,
         by_direction=by_direction,
@@ -117,6 +123,13 @@ def is_bag_of_words(graph: Graph) -> bool:
         return True
     filled = sum(int(np.count_nonzero(rows)) for _, rows in row_chunks(graph.x))
     return filled < BAG_OF_WORDS_SHARE * graph.x.size
+
+
+def has_missing_values(graph: Graph) -> bool:
+    """Return whether a feature value is NaN."""
+    if isinstance(graph.x, sparse.csr_array):
+        return bool(np.isnan(graph.x.data).any())
+    return any(bool(np.isnan(rows).any()) for _, rows in row_chunks(graph.x))
 
 
 def spectral_coordinates(directions: dict[str, sparse.csr_array]) -> Float[np.ndarray, "n s"]:
