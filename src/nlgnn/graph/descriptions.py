@@ -2,13 +2,13 @@
 
 A description is a matrix with one row per node. The name of a description says what its rows hold:
 
-================  =================================================================================
+================  ====================================================================================
 `features`        the features of the node
 `links`           the nodes that it is linked with: its row of the adjacency matrix, columns weighted
 `means`           the mean of the features over its neighbours
 `two-hop-means`   the mean of `means` over its neighbours
 `degrees`         log(1 + out-degree) and log(1 + in-degree)
-================  =================================================================================
+================  ====================================================================================
 
 Links and means ignore the direction of edges. The prefix `out-` restricts them to edges that start at the node, and
 `in-` to edges that end at it: `out-links`, `in-two-hop-means`. Loops, repeated edges and edge weights are ignored.

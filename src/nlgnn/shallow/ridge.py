@@ -25,14 +25,18 @@ def solve_ridge(kernel: Floats, targets: Floats, ridges: Sequence[float]) -> Flo
     Returns:
         The coefficients, `[ridges, t, c]`.
     """
-    diagonal = np.arange(len(kernel))
-    solutions = []
-    for ridge in ridges:
-        matrix = kernel.copy(order="F")  # in this order Cholesky works in place
-        matrix[diagonal, diagonal] += ridge
-        factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        solutions.append(cho_solve(factor, targets, check_finite=False))
-    return np.stack(solutions)
+    try:
+        return np.stack([_solve(kernel, targets, ridge) for ridge in ridges])
+    except np.linalg.LinAlgError:  # a small ridge may be lost in float32
+        return np.stack([_solve(kernel.astype(np.float64), targets, ridge) for ridge in ridges])
+
+
+def _solve(kernel: Floats, targets: Floats, ridge: float) -> Floats:
+    matrix = kernel.copy(order="F")  # in this order Cholesky works in place
+    matrix.ravel(order="K")[:: len(kernel) + 1] += ridge
+    factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+    solution: Floats = cho_solve(factor, targets, check_finite=False)
+    return solution
 
 
 def solve_nystroem(
