@@ -93,7 +93,9 @@ def choose_kernels(
     best: Score | None = None
 
     def with_kernel(kernel: Kernel) -> NDArray[np.float32]:
-        return total + kernel_values(close[kernel.description], kernel)
+        values = kernel_values(close[kernel.description], kernel)
+        values += total
+        return values
 
     def trial(kernel: Kernel) -> tuple[Score, Kernel]:
         values = with_kernel(kernel)

@@ -32,7 +32,7 @@ def solve_ridge(kernel: Floats, targets: Floats, ridges: Sequence[float]) -> Flo
 
 
 def _solve(kernel: Floats, targets: Floats, ridge: float) -> Floats:
-    matrix = kernel.copy(order="F")  # in this order Cholesky works in place
+    matrix = kernel.T.copy(order="F")  # the same matrix, in the order in which Cholesky works in place
     matrix.ravel(order="K")[:: len(kernel) + 1] += ridge
     factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
     solution: Floats = cho_solve(factor, targets, check_finite=False)
