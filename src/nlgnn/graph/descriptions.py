@@ -1,0 +1,168 @@
+"""Descriptions of nodes: features, rows of adjacency matrices, means over neighbours, degrees.
+
+A description is a matrix with one row per node. The name of a description says what its rows hold:
+
+================  ====================================================================================
+`features`        the features of the node
+`links`           the nodes that it is linked with: its row of the adjacency matrix, columns weighted
+`means`           the mean of the features over its neighbours
+`two-hop-means`   the mean of `means` over its neighbours
+`degrees`         log(1 + out-degree) and log(1 + in-degree)
+================  ====================================================================================
+
+Links and means ignore the direction of edges. The prefix `out-` restricts them to edges that start at the node, and
+`in-` to edges that end at it: `out-links`, `in-two-hop-means`. Loops, repeated edges and edge weights are ignored.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from nlgnn.errors import OptionError, nearest
+from nlgnn.graph.graph import Graph, row_norms
+
+Description: TypeAlias = NDArray[np.float32] | sparse.csr_array
+
+KINDS = ("links", "means", "two-hop-means")
+DIRECTIONS = ("", "out-", "in-")
+DESCRIPTIONS = ("features", *(direction + kind for kind in KINDS for direction in DIRECTIONS), "degrees")
+
+
+def description_names(graph: Graph) -> tuple[str, ...]:
+    """Return the names of the descriptions that tell nodes of a graph apart.
+
+    Links and means need edges, features and means need features. Directions are left out if edges have no direction or
+    if every edge has its reverse, because all three descriptions would be the same.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        Names in the order of `DESCRIPTIONS`.
+
+    Example:
+        >>> description_names(Graph([[1.0], [0.0]], [[0], [1]], [0, 1]))
+        ('features', 'links', 'means', 'two-hop-means', 'degrees')
+    """
+    names = list(DESCRIPTIONS)
+    if graph.num_features == 0:
+        names = [name for name in names if not uses_features(name)]
+    if graph.directed_adjacency.nnz == 0:
+        names = [name for name in names if name == "features"]
+    if not has_direction(graph):
+        names = [name for name in names if _parse(name).direction == ""]
+    return tuple(names)
+
+
+def uses_features(name: str) -> bool:
+    """Return whether a description is made of features."""
+    return name == "features" or name.endswith("means")
+
+
+def identifies_nodes(name: str) -> bool:
+    """Return whether the columns of a description are nodes, so that it cannot be compared between graphs."""
+    return name.endswith("links")
+
+
+def describe(graph: Graph, name: str) -> Description:
+    """Return a description of all nodes.
+
+    The columns of `links` are divided by the square root of their sums, so that two nodes that are linked with the same
+    rarely linked node are closer than two that are linked with the same hub. A node without neighbours has a row of
+    zeros in links and means.
+
+    Args:
+        graph: The graph.
+        name: A name in `DESCRIPTIONS`.
+
+    Returns:
+        A matrix of one row per node, sparse (CSR) if the features or links that it is made of are.
+
+    Raises:
+        OptionError: If the name is unknown.
+        DataError: If it is made of features that are on disk.
+
+    Example:
+        >>> path = Graph(x=[[1.0], [0.0], [2.0]], edge_index=[[0, 1], [1, 2]], y=[0, 1, 0], directed=True)
+        >>> describe(path, "means").tolist()
+        [[0.0], [1.5], [0.0]]
+        >>> describe(path, "out-links").toarray().tolist()
+        [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    """
+    if name not in DESCRIPTIONS:
+        raise OptionError(f"{name!r} is not a description of nodes.", nearest(name, DESCRIPTIONS))
+    if name == "features":
+        return _features(graph)
+    if name == "degrees":
+        degrees = [np.diff(adjacency(graph, direction).indptr) for direction in ("out-", "in-")]
+        return np.log1p(np.stack(degrees, axis=1), dtype=np.float32)
+    direction, kind = _parse(name)
+    neighbours = adjacency(graph, direction)
+    if kind == "links":
+        return _weight_columns(neighbours)
+    means = mean_operator(neighbours)
+    once = means @ _features(graph)
+    return once if kind == "means" else means @ once
+
+
+def has_direction(graph: Graph) -> bool:
+    """Return whether the direction of edges has a meaning, and some edge has no reverse."""
+    links = graph.directed_adjacency
+    return graph.directed and (links != links.T).nnz > 0
+
+
+def adjacency(graph: Graph, direction: str = "") -> sparse.csr_array:
+    """Return the 0/1 matrix whose row holds the out-neighbours, in-neighbours or all neighbours of a node.
+
+    Args:
+        graph: The graph.
+        direction: "out-", "in-" or "" for all. Edges of a graph that is not directed count in both directions.
+    """
+    if direction == "" or not graph.directed:
+        return graph.undirected_adjacency
+    return graph.directed_adjacency if direction == "out-" else graph.directed_adjacency.T.tocsr()
+
+
+def mean_operator(neighbours: sparse.csr_array) -> sparse.csr_array:
+    """Return the matrix that takes means over neighbours: rows of the adjacency matrix divided by their sums."""
+    counts = np.maximum(np.diff(neighbours.indptr), 1)
+    return (sparse.diags_array((1 / counts).astype(np.float32)) @ neighbours).tocsr()
+
+
+def unit_rows(description: Description) -> Description:
+    """Return a description with rows of L2 norm 1. Rows of zeros stay zero.
+
+    Example:
+        >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]], np.float32)).round(3).tolist()
+        [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+    factors = (1 / row_norms(description, 2)).astype(np.float32)
+    if isinstance(description, sparse.csr_array):
+        return (sparse.diags_array(factors) @ description).tocsr()
+    return description * factors[:, None]
+
+
+class _Parts(NamedTuple):
+    direction: str
+    kind: str
+
+
+def _parse(name: str) -> _Parts:
+    """Return the direction and the kind in the name of a description."""
+    for direction in ("out-", "in-"):
+        if name.startswith(direction):
+            return _Parts(direction, name.removeprefix(direction))
+    return _Parts("", name)
+
+
+def _features(graph: Graph) -> Description:
+    return graph.x if isinstance(graph.x, sparse.csr_array) else graph.dense_features()
+
+
+def _weight_columns(neighbours: sparse.csr_array) -> sparse.csr_array:
+    sums = np.bincount(neighbours.indices, minlength=neighbours.shape[1])
+    return (neighbours @ sparse.diags_array((np.maximum(sums, 1) ** -0.5).astype(np.float32))).tocsr()
