@@ -43,6 +43,7 @@ from .nn import SortedConv as SortedConv
 from .selection.controls import compare as compare
 from .selection.diagnosis import diagnose as diagnose
 from .shallow import Forest as Forest
+from .shallow import KernelClassifier as KernelClassifier
 from .shallow import Logistic as Logistic
 from .shallow import ShallowModel as ShallowModel
 from .shallow import Trees as Trees

@@ -22,6 +22,7 @@ MODELS = {
     "logistic": ("--neighbours", "undirected"),
     "trees": ("--rounds", 5, "--min-leaf", 2),
     "forest": ("--trees", 5),
+    "kernel": ("--descriptions", "features+means"),
 }
 
 

@@ -243,14 +243,26 @@ def test_estimator(model: str, tmp_path: Path) -> None:
     classifier.save(tmp_path / "model")
     again = nlgnn.NodeClassifier.load(tmp_path / "model", GRAPH)
     np.testing.assert_array_equal(again.predict_proba(), classifier.predict_proba())
-    larger = easy_graph(40)
-    assert classifier.predict_proba(larger).shape == (40, 2)
 
 
-def test_estimator_refuses_nodes_that_the_model_does_not_know() -> None:
-    classifier = nlgnn.NodeClassifier("trees", n_runs=1, options=SMALL["trees"] | {"labels": True}).fit(GRAPH)
-    with pytest.raises(DataError, match="trees knows nodes by their number"):
-        classifier.predict(easy_graph(40))
+@each_of(
+    ("model", "options", "knows"),
+    [
+        ("logistic", {"neighbours": "all"}, False),
+        ("trees", SMALL["trees"], False),
+        ("trees", SMALL["trees"] | {"labels": True}, True),
+        ("forest", SMALL["forest"], False),
+        ("kernel", {"descriptions": "links"}, True),
+        ("kernel", {"descriptions": "features+means"}, False),
+    ],
+)
+def test_estimator_refuses_nodes_that_the_model_does_not_know(model: str, options: Any, knows: bool) -> None:
+    classifier = nlgnn.NodeClassifier(model, n_runs=1, options=options).fit(GRAPH)
+    if knows:
+        with pytest.raises(DataError, match=f"{model} knows nodes by their number"):
+            classifier.predict(easy_graph(40))
+    else:
+        assert classifier.predict_proba(easy_graph(40)).shape == (40, 2)
 
 
 def test_a_registered_class(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,7 +198,7 @@ class Graph:
 
     @cached_property
     def has_missing_features(self) -> bool:
-        """Whether a feature is missing (NaN)."""
+        """True if a feature is missing (NaN)."""
         return isinstance(self.x, np.ndarray) and any(bool(np.isnan(rows).any()) for _, rows in row_chunks(self.x))
 
     def require_features(self, what: str) -> None:

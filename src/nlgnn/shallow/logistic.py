@@ -40,9 +40,9 @@ class Logistic(ShallowModel):
     columns are standardised and sparse columns are divided by their largest value, both over the training nodes.
 
     Args:
-        neighbours: Directions of means over neighbours next to a node's own columns. With "none" no edge is read.
-            "undirected" takes all neighbours together; "all" also takes out-neighbours and in-neighbours apart if the
-            graph has directions.
+        neighbours: Directions of neighbours' columns, which are means. With "none" no edge is read. "undirected" takes
+            all neighbours together; "all" also takes out-neighbours and in-neighbours apart if the graph has
+            directions.
         strength: Inverse of the L2 penalty, as C of scikit-learn. None: one of a few values, chosen by validation.
 
     Example:

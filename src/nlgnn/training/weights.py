@@ -1,11 +1,16 @@
-"""Loading of weights into a model, after a check that they belong to it."""
+"""Weights of trained models: checking that they belong to a model, and loading them."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 
 from nlgnn.errors import DataError, RunFolderError
+from nlgnn.nn.base import as_model
 from nlgnn.shallow.base import ShallowModel
+from nlgnn.training.device import Factory, model_like
+from nlgnn.training.run_folder import Run
 
 
 def load_weights(model: nn.Module | ShallowModel, state: dict[str, Tensor], where: object) -> None:
@@ -41,3 +46,16 @@ def check_weights(model: nn.Module | ShallowModel, state: dict[str, Tensor], whe
                 f"{own.get(name, 'missing')} in {type(model).__name__}.",
                 "Use the model and the options that they were trained with.",
             )
+
+
+def identifies_nodes(factory: Factory, runs: Sequence[Run]) -> bool:
+    """Return whether a trained model knows nodes by their number; a shallow model may decide so in training."""
+    model = model_like(factory)
+    if not isinstance(model, ShallowModel):
+        return as_model(model).identifies_nodes
+    for run in runs:
+        if run.failure is None:
+            load_weights(model, run.state, f"run {run.index}")
+            if model.identifies_nodes:
+                return True
+    return False
