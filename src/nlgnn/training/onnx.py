@@ -215,7 +215,8 @@ def _run_models(
 
 def _differing_rows(found: NDArray[np.float32], wanted: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Return the rows that differ by more than rounding; NaN differs too."""
-    return np.logical_not(np.abs(found - wanted).max(1) <= TOLERANCE * (1 + np.abs(wanted).max(1)))
+    close: NDArray[np.bool_] = np.abs(found - wanted).max(1) <= TOLERANCE * (1 + np.abs(wanted).max(1))
+    return ~close
 
 
 def _run_file(content: bytes, graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
