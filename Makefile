@@ -1,6 +1,6 @@
-# make demo    trains on the graph that ships with the package and shows what came out
+# make demo    trains on the graph that ships with the package and shows the results
 # make test    runs the tests; make test-slow those that take long
-# make pictures  draws and takes those of the README, the latter with Chromium
+# make pictures  draws the sorted sequence and takes the picture of the report with Chromium
 # make measure  counts the code, the modules that a call passes, and the lines of the help
 # make bench   times our models and PyTorch Geometric's, up to 2.9 million nodes: hours, and 24 GB of memory
 # All make .venv first, with everything pinned in constraints.txt. PIP_ARGS= is passed on to pip.
@@ -36,7 +36,7 @@ pictures: $(INSTALLED)
 clean:
 	rm -rf $(VENV)
 
-# The stamp is written last: an interrupted installation is begun anew by the next make.
+# The stamp is written last: after an interruption, the next make starts the installation again.
 $(INSTALLED): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is not there; name a Python 3.11 or later: make PYTHON=..."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is $$($(PYTHON) -V 2>&1); nlgnn needs Python 3.11 or later: make PYTHON=..."; exit 1; }

@@ -13,7 +13,7 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nlgnn.errors import NlgnnError
+from nlgnn.errors import NlgnnError, RunFolderError
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -75,6 +75,20 @@ def write_whole_folder(path: Path, write: Callable[[Path], object]) -> None:
         shutil.rmtree(part, ignore_errors=True)
         remove_empty(parents)
         raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically, in UTF-8; characters that it cannot encode become question marks."""
+    write_whole(path, lambda part: part.write_text(text, "utf-8", "replace"))
+
+
+@contextmanager
+def writing(path: Path, how: str = "Free some space, or name another folder.") -> Iterator[None]:
+    """Turn errors of the file system into an NlgnnError that names the file and says how to go on."""
+    try:
+        yield
+    except OSError as error:
+        raise NlgnnError(f"{path} cannot be written: {error.strerror or error}.", how) from error
 
 
 def missing_parents(path: Path) -> list[Path]:
@@ -199,3 +213,16 @@ def _is_writing(process: int) -> bool:
     except PermissionError:  # a process of another user
         return True
     return True
+
+
+def refuse_existing(path: Path) -> None:
+    """Raise a `RunFolderError` if the path of a new folder exists or cannot be used."""
+    try:
+        exists = path.exists()
+    except OSError as error:  # such as a name that is too long
+        raise RunFolderError(f"{path} cannot be used: {error.strerror}.", "Name another folder (--out).") from None
+    if exists and not path.is_dir():
+        raise RunFolderError(f"{path} exists and is not a folder.", "Name a new folder (--out).")
+    if exists:
+        resume = f"Continue it (--resume {path}), name" if (path / "config.json").is_file() else "Name"
+        raise RunFolderError(f"{path} exists already.", f"{resume} another folder, or remove it.")

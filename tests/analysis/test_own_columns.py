@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from nlgnn.analysis import columns
-from nlgnn.analysis.columns import accuracy_lost, column_effects, effects_section, encoder_of, table_sections
+from nlgnn.analysis.columns import accuracy_lost, column_effects, encoder_of
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
+from nlgnn.report.explanation import effects_section
+from nlgnn.report.run_page import table_sections
 from nlgnn.tables.source import OwnTables
 from nlgnn.training.train import Plan, Trained, train
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from nlgnn.paper.cell import read_cells
 from nlgnn.paper.pages import TABLES
 from nlgnn.report.table import Section
 from nlgnn.report.text import LONG_COLUMNS, LONG_TEXT, WIDE_TERMINAL, sections_page
@@ -80,7 +81,7 @@ def test_long_text_and_lists_are_wrapped_where_words_end() -> None:
 )
 def test_nothing_is_lost_of_the_pages_of_results(name: str, width: int) -> None:
     table = TABLES[name]
-    for section in table.sections(table.cells(RESULTS), RESULTS):
+    for section in table.sections(read_cells(table.cells(RESULTS), RESULTS)):
         if not section.rows:
             continue
         kept = [column for column in section.rows[0] if column not in LONG_COLUMNS or width >= WIDE_TERMINAL]

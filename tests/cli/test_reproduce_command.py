@@ -171,7 +171,7 @@ def test_a_cell_in_work_elsewhere(command: Command) -> None:
     with FileLock(folder / ".texas-gcn.lock"):
         done = command(*arguments)
     assert done.code == 0
-    assert done.err.startswith("open cell 1 of 2: texas-gcn: in work elsewhere\nopen cell 2 of 2: cora-gcn, ")
+    assert done.err.startswith("open cell 1 of 2: texas-gcn: another process measures it\nopen cell 2 of 2: cora-gcn, ")
     assert sorted(path.name for path in folder.glob("*.json")) == ["cora-gcn.json"]
 
 

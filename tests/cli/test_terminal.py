@@ -55,7 +55,7 @@ def test_bar_on_a_terminal_and_ctrl_c(tmp_path: Path) -> None:
         assert "  0%" in shown
         process.send_signal(signal.SIGINT)
         end = read_until(terminal, "")
-        assert "interrupted. Go on with: nlgnn train --resume X" in end
+        assert "interrupted. Continue with: nlgnn train --resume X" in end
         assert "Traceback" not in end
         assert process.wait(PATIENCE) == 130
     finally:
@@ -101,7 +101,7 @@ def test_second_ctrl_c_does_not_wait_for_the_epoch(tmp_path: Path) -> None:
         process.kill()
         process.communicate()
     assert process.returncode == 130
-    assert err == "\ninterrupted. Go on with: nlgnn train --resume X\n"
+    assert err == "\ninterrupted. Continue with: nlgnn train --resume X\n"
     assert RunFolder.open(tmp_path / "X").config["model"] == "nlgcn"
 
 

@@ -161,7 +161,7 @@ def test_resumed_training_ends_with_the_same_figures(command: Command, monkeypat
     cut = command(*train, "--out", "cut here")
     assert cut.code == 130
     assert cut.out == ""
-    assert cut.err == "\ninterrupted. Go on with: nlgnn train --resume 'cut here'\n"
+    assert cut.err == "\ninterrupted. Continue with: nlgnn train --resume 'cut here'\n"
     assert [run["index"] for run in json.loads(Path("cut here/summary.json").read_text())["runs"]] == [0]
     resumed = command("train", "--resume", "cut here")
     assert resumed.code == 0
@@ -201,7 +201,7 @@ def test_no_bar_where_there_is_no_terminal(command: Command, monkeypatch: pytest
     assert command(*TRAIN, "--out", "X").err == ""
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)  # but a line now and then
     lines = command(*TRAIN, "--out", "Y").err.splitlines()
-    assert re.fullmatch(r"epoch 1 of runs 1 to 2 of 2, validation: loss \d\.\d+, best \d+\.\d %", lines[0])
+    assert re.fullmatch(r"epoch 1 of runs 1 to 2 of 2, validation: loss \d\.\d+, best metric \d+\.\d", lines[0])
 
 
 def test_help(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +235,7 @@ def test_interrupted_controls_are_completed(command: Command, monkeypatch: pytes
     monkeypatch.setattr(train_command, "train", interrupted)
     cut = command(*TRAIN, "--controls", "--out", "cut")
     assert (cut.code, cut.out) == (130, "")
-    assert "Go on with: nlgnn train --resume cut --controls" in cut.err
+    assert "Continue with: nlgnn train --resume cut --controls" in cut.err
     done = command("train", "--resume", "cut", "--controls")
     assert figures(done.out) == figures(whole.out)
     assert len(figures(done.out)) == 10

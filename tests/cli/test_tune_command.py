@@ -110,7 +110,7 @@ def test_ctrl_c_says_how_to_go_on(command: Command, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(tune, "fit_settings", lambda *_, **__: signal.raise_signal(signal.SIGINT))
     done = command(*TUNE)
     assert (done.code, done.out) == (130, "")
-    assert "Finished settings are kept: the same command goes on from here." in done.err
+    assert "Finished settings are kept: the same command continues from here." in done.err
 
 
 @each_of(

@@ -17,7 +17,7 @@ from small_files import EDGES, MASKS, WRITERS, X, Y, write_linkx_splits
 
 from each_of import each_of
 from nlgnn.datasets.formats import READERS
-from nlgnn.datasets.formats.pickles import unpickle
+from nlgnn.datasets.formats.common import unpickle
 from nlgnn.errors import DataError, NlgnnError
 
 ALL_FILES = [

@@ -41,6 +41,7 @@ OWN_OPTIONS: dict[str, dict[str, Any]] = {
 }
 # Further entries of the two models below. Without options, the order is that of the score.
 VARIED_MODELS = ("nlgcn", "nlmlp")
+RECORDED_METRICS = ("accuracy", "macro-f1", "roc-auc")
 VARIANTS: dict[str, dict[str, Any]] = {
     "random": {"order": "random"},
     "learned": {"order": "learned"},
@@ -127,8 +128,8 @@ def measure(entry: str, rounding: float = 0.0) -> list[dict[str, float]]:
         {
             "chosen_epoch": run.chosen_epoch,
             "epochs": run.epochs,
-            **{f"val {metric}": value for metric, value in run.val.items()},
-            **{f"test {metric}": value for metric, value in run.test.items()},
+            **{f"val {metric}": run.val[metric] for metric in RECORDED_METRICS if metric in run.val},
+            **{f"test {metric}": run.test[metric] for metric in RECORDED_METRICS if metric in run.test},
             **{f"last {curve}": values[-1] for curve, values in run.curves.items() if values},
         }
         for run in runs

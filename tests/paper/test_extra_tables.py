@@ -8,7 +8,7 @@ import numpy as np
 from sample_cells import write
 
 from nlgnn.paper import plans
-from nlgnn.paper.cell import Cell
+from nlgnn.paper.cell import Cell, read_cells
 from nlgnn.paper.extra_tables import order_sections, system_sections
 from nlgnn.paper.plans import (
     CONV,
@@ -43,7 +43,7 @@ def test_all_systems_in_one_matrix(tmp_path: Path) -> None:
     cells = systems(tmp_path, "gcn", "h2gcn")
     write(cells["texas-gcn"], tmp_path, [62.0, 64.0])
     write(cells["texas-h2gcn"], tmp_path, [70.0, 71.0])
-    matrix = system_sections(list(cells.values()), tmp_path)[0]
+    matrix = system_sections(read_cells(cells.values(), tmp_path))[0]
     rows = {row["system"]: row for row in matrix.rows}
     assert list(rows) == ["gcn", "h2gcn"]
     assert rows["gcn"]["texas"] == "63.0 ± 1.4"
@@ -55,7 +55,7 @@ def test_all_systems_in_one_matrix(tmp_path: Path) -> None:
 def test_a_system_with_printed_figures(tmp_path: Path) -> None:
     cells = systems(tmp_path, "geom-gcn")
     write(cells["texas-geom-gcn"], tmp_path, [66.0, 68.0], options={"space": "poincare"})
-    own = section(system_sections(list(cells.values()), tmp_path), "geom-gcn")
+    own = section(system_sections(read_cells(cells.values(), tmp_path)), "geom-gcn")
     row = next(row for row in own.rows if row["dataset"] == "texas")
     assert row["settings"] == "published; space=poincare (of 3)"
     assert row["printed"] == "67.57 (space=poincare)"
@@ -67,7 +67,7 @@ def test_a_system_with_printed_figures(tmp_path: Path) -> None:
 
 def test_ranges_of_third_parties(tmp_path: Path) -> None:
     cells = systems(tmp_path, "gcn")
-    own = section(system_sections(list(cells.values()), tmp_path), "gcn")
+    own = section(system_sections(read_cells(cells.values(), tmp_path)), "gcn")
     assert own.rows[0]["printed"] == "61.1 to 63.8"
     assert own.rows[0]["settings"] == "those of nlmlp"
 
@@ -76,14 +76,14 @@ def test_other_conditions(tmp_path: Path) -> None:
     cells = systems(tmp_path, "simp-gcn")
     write(cells["texas-simp-gcn"], tmp_path, [80.0, 82.0])
     write(cells["texas-simp-gcn-directed"], tmp_path, [78.0, 81.0])
-    (row,) = section(system_sections(list(cells.values()), tmp_path), "Other conditions").rows
+    (row,) = section(system_sections(read_cells(cells.values(), tmp_path)), "Other conditions").rows
     assert row["difference"].startswith("-1.5 [")
     assert "directed" in row["condition"]
 
 
 def test_origins_are_explained(tmp_path: Path) -> None:
     cells = systems(tmp_path, "h2gcn")
-    rows = section(system_sections(list(cells.values()), tmp_path), "Origin of printed figures").rows
+    rows = section(system_sections(read_cells(cells.values(), tmp_path)), "Origin of printed figures").rows
     assert {"G48", "Zhu et al. 2020"} <= {row["name"] for row in rows}
     assert "Bo et al. 2021" not in {row["name"] for row in rows}
 
@@ -94,7 +94,7 @@ def test_the_planted_table_and_its_summary(tmp_path: Path) -> None:
         if cell.planted is not None and cell.planted[1:] == (0, 1.0):
             high = {VOTE: 97.0, CONV: 90.0}.get(cell.condition, 70.0)
             write_order(cell, tmp_path, [60.0 if cell.planted.seed == PLANTED_SEEDS[0] else high])
-    sections = order_sections(cells, tmp_path)
+    sections = order_sections(read_cells(cells, tmp_path))
     rows = {row["model"]: row for row in section(sections, "A planted order").rows}
     assert list(rows[VOTE].values())[1:] == ["60.0†", "97.0†", "97.0†", "84.7†"]
     words = section(sections, "Summary").text
@@ -114,7 +114,7 @@ def test_differences_are_paired_over_splits_and_seeds(tmp_path: Path) -> None:
     better = (local + np.tile([2.0, 4.0], 15)).tolist()
     write_order(by_condition[LOCAL_PART], tmp_path, local.tolist())
     write_order(by_condition[VOTE], tmp_path, better)
-    sections = order_sections(cells, tmp_path)
+    sections = order_sections(read_cells(cells, tmp_path))
     (row,) = section(sections, "Differences from the local part").rows
     assert row[f"{VOTE} − local"].startswith("+3.0 [+2.2, +3.8]")
     assert row[f"{CONV} − local"] == "…"
@@ -123,13 +123,13 @@ def test_differences_are_paired_over_splits_and_seeds(tmp_path: Path) -> None:
     assert "than a frozen space and random orders on 0." in words  # which are not measured
     for control in (FROZEN, RANDOM):
         write_order(by_condition[control], tmp_path, local.tolist())
-    assert "random orders on 1 (texas)." in section(order_sections(cells, tmp_path), "Summary").text
+    assert "random orders on 1 (texas)." in section(order_sections(read_cells(cells, tmp_path)), "Summary").text
     write_order(by_condition[CONV], tmp_path, better)
     for control in (CONV_FROZEN, CONV_RANDOM, KERNEL_1):
-        words = section(order_sections(cells, tmp_path), "Summary").text
+        words = section(order_sections(read_cells(cells, tmp_path)), "Summary").text
         assert "a random order and kernel 1 on 0." in words, control  # not before all are measured
         write_order(by_condition[control], tmp_path, local.tolist())
-    assert "and kernel 1 on 1 (texas)." in section(order_sections(cells, tmp_path), "Summary").text
+    assert "and kernel 1 on 1 (texas)." in section(order_sections(read_cells(cells, tmp_path)), "Summary").text
 
 
 def test_a_smaller_shrinkage(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_smaller_shrinkage(tmp_path: Path) -> None:
     for cell in cells:
         if cell.dataset == "texas" and cell.condition in (LOCAL_PART, SHRUNK.name):
             write_order(cell, tmp_path, [50.0, 60.0] * 15 if cell.condition == LOCAL_PART else [51.0, 63.0] * 15)
-    (row,) = section(order_sections(cells, tmp_path), "Smaller shrinkage").rows
+    (row,) = section(order_sections(read_cells(cells, tmp_path)), "Smaller shrinkage").rows
     assert row["dataset"] == "texas"  # not measured on actor
     assert row[VOTE] == row[f"{VOTE} − local"] == "…"
     assert row[f"{SHRUNK.name} − local"].startswith("+2.0 [+1.2, +2.8]")

@@ -77,7 +77,7 @@ def test_sequences(tmp_path: Path) -> None:
     check(figure)
     assert set(columns(figure)["order"]) == {"before training: H 0.30", "epoch 3: H 0.60"}
     assert "H of a random order 0.40, of the graph 0.10" in figure.caption
-    draw_sequences([cell], tmp_path, tmp_path)
+    draw_sequences(read_cells([cell], tmp_path), tmp_path)
     assert "epoch 3: H 0.60" in (tmp_path / "sequence-texas.svg").read_text()
 
 
@@ -88,7 +88,7 @@ def test_the_picture_of_both_orders(missing: bool, tmp_path: Path) -> None:
         if cell.planted == (PLANTED_SEEDS[0], 0, 1.0) and not (missing and cell.condition == VOTE):
             labels = {"before": "0101", "after": "0011"}
             write(cell, tmp_path, [80.0], **{"labels": labels, "class names": ["a", "b"]}, **OLD)
-    draw_planted_orders(cells, tmp_path, tmp_path)
+    draw_planted_orders(read_cells(cells, tmp_path), tmp_path)
     assert (tmp_path / "order.svg").exists() is not missing
     if not missing:
         text = (tmp_path / "order.svg").read_text()
@@ -102,13 +102,13 @@ def test_the_picture_of_harder_graphs(tmp_path: Path) -> None:
     easy = [cell for cell in cells if cell.planted is not None and cell.planted[1:] == (0, 1.0)]
     for number, cell in enumerate(easy):
         write(cell, tmp_path, [70.0 + number], **OLD)
-    draw_degradation(cells, tmp_path, tmp_path)
+    draw_degradation(read_cells(cells, tmp_path), tmp_path)
     assert not (tmp_path / "order-degrades.svg").exists()  # nothing harder was measured
     noisy = next(cell for cell in cells if cell.planted and cell.planted.nuisance == 4 and cell.condition == MANY.name)
     few = next(cell for cell in cells if cell.planted and cell.planted.label_share == 0.125)
     for cell in (noisy, few):
         write(cell, tmp_path, [61.0], **OLD)
-    draw_degradation(cells, tmp_path, tmp_path)
+    draw_degradation(read_cells(cells, tmp_path), tmp_path)
     local = fmean(70.0 + number for number, cell in enumerate(easy) if cell.condition == LOCAL_PART)
     assert f"the local part on the unchanged graph, {local:.1f}" in (tmp_path / "order-degrades.svg").read_text()
     rows = degradation_rows(list(read_cells(cells, tmp_path).values()))

@@ -9,12 +9,13 @@ from sample_cells import OLD, write, write_framework
 
 from nlgnn.errors import DataError
 from nlgnn.paper import plans
+from nlgnn.paper.cell import read_cells
 from nlgnn.paper.findings import ablation_sections, best_printed, control_sections, read_comparisons, result_sections
 from nlgnn.report.table import Section
 
 
 def shown(results: Path) -> dict[str, Section]:
-    return {section.title: section for section in result_sections(plans.result_cells(results), results)}
+    return {section.title: section for section in result_sections(read_cells(plans.result_cells(results), results))}
 
 
 def best(results: Path, dataset: str = "texas") -> dict[str, str]:
@@ -23,7 +24,7 @@ def best(results: Path, dataset: str = "texas") -> dict[str, str]:
 
 
 def control_row(results: Path) -> dict[str, str]:
-    return control_sections(plans.result_cells(results), results)[0].rows[0]
+    return control_sections(read_cells(plans.result_cells(results), results))[0].rows[0]
 
 
 def test_best_printed() -> None:
@@ -58,7 +59,7 @@ def test_the_distance_from_the_paper_is_shown(tmp_path: Path) -> None:
 
 
 def test_controls_are_paired(tmp_path: Path) -> None:
-    assert control_sections(plans.result_cells(tmp_path), tmp_path) == []
+    assert control_sections(read_cells(plans.result_cells(tmp_path), tmp_path)) == []
     write_framework(tmp_path, "texas-nlmlp", [70.0, 80.0, 90.0])
     write_framework(tmp_path, "texas-mlp", [69.0, 78.0, 87.0])
     write_framework(tmp_path, "texas-nlmlp", [70.0, None, 91.0], control="kernel 1")
@@ -74,7 +75,7 @@ def test_controls_are_paired(tmp_path: Path) -> None:
 def test_controls_of_other_models_are_not_planned(tmp_path: Path) -> None:
     write_framework(tmp_path, "texas-nlmlp", [70.0, 80.0])
     write_framework(tmp_path, "texas-nlgcn", [60.0, 70.0])
-    rows = control_sections(plans.result_cells(tmp_path), tmp_path)[0].rows
+    rows = control_sections(read_cells(plans.result_cells(tmp_path), tmp_path))[0].rows
     assert [row["− kernel 1"] for row in rows] == ["…", "–"]
 
 
@@ -101,7 +102,7 @@ def test_several_seeds(tmp_path: Path) -> None:
     for again in range(2):
         write_framework(tmp_path, "texas-nlmlp", [70.0 + again, 80.0], again=again)
         write_framework(tmp_path, "texas-mlp", [69.0, 78.0], again=again)
-    comparison = read_comparisons(plans.result_cells(tmp_path), tmp_path)[0]
+    comparison = read_comparisons(read_cells(plans.result_cells(tmp_path), tmp_path))[0]
     found = comparison.minus("main", "local")
     assert found is not None
     assert (found.seeds, found.interval.mean) == (2, 1.75)
@@ -158,7 +159,7 @@ def test_ablation(tmp_path: Path) -> None:
     changed = {cell.name: cell for cell in cells if cell.condition}
     write_framework(tmp_path, "texas-nlmlp", [80.0, 81.0])
     write(changed["texas-nlmlp-preset-robust-random-60"], tmp_path, [81.0, 83.0])
-    sections = {section.title: section for section in ablation_sections(cells, tmp_path)}
+    sections = {section.title: section for section in ablation_sections(read_cells(cells, tmp_path))}
     rows = {row["condition"]: row for row in sections["Presets"].rows if row["dataset"] == "texas"}
     assert rows["preset robust"]["changed"] == "82.0 ± 1.4"
     assert rows["preset robust"]["published"] == "80.5 ± 0.7"

@@ -14,7 +14,7 @@ from filelock import FileLock
 from sample_cells import OLD, write
 
 from experiment_samples import small_graph
-from nlgnn.errors import DataError
+from nlgnn.errors import DataError, NlgnnError
 from nlgnn.graph.graph import Graph
 from nlgnn.paper import measure
 from nlgnn.paper.cell import Cell, Planted
@@ -103,7 +103,7 @@ def test_a_cell_is_written_whole_or_not_at_all(
 
     with monkeypatch.context() as unlucky:
         unlucky.setattr(Path, "replace", power_cut)
-        with pytest.raises(DataError, match=r"cora-statistics\.json cannot be written: No space left"):
+        with pytest.raises(NlgnnError, match=r"cora-statistics\.json cannot be written: No space left"):
             run_cell(CORA, tmp_path)
     assert not (tmp_path / "datasets" / "cora-statistics.json").exists()
     assert run_cell(CORA, tmp_path) is not None
@@ -112,7 +112,7 @@ def test_a_cell_is_written_whole_or_not_at_all(
 
 def test_the_folder_is_tried_before_a_cell_is_measured(tmp_path: Path, fake: list[str]) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match="cannot be written"):
+    with pytest.raises(NlgnnError, match="cannot be written"):
         run_cell(CORA, tmp_path / "file")
     assert not fake
 

@@ -9,7 +9,6 @@ import pytest
 
 from each_of import each_of
 from nlgnn.models.registry import get_system
-from nlgnn.paper.extra_tables import SYSTEM_ORDER
 from nlgnn.paper.numbers import (
     Figure,
     Printed,
@@ -27,7 +26,7 @@ from nlgnn.paper.numbers import (
     sources,
     split_names,
 )
-from nlgnn.paper.plans import SMALL
+from nlgnn.paper.plans import SMALL, SYSTEM_ORDER
 from nlgnn.selection.statistics import Spread
 
 DATASETS = (*SMALL, "cornell")

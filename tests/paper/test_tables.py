@@ -11,6 +11,7 @@ from sample_cells import LEVELS, OLD, write, write_framework
 from nlgnn.datasets import describe
 from nlgnn.paper import cell as cells
 from nlgnn.paper import plans
+from nlgnn.paper.cell import read_cells
 from nlgnn.paper.measure import run_cell
 from nlgnn.paper.pages import TABLES
 from nlgnn.paper.tables import (
@@ -41,20 +42,20 @@ def without_huge_files(monkeypatch: pytest.MonkeyPatch) -> None:
 def reasons(folder: Path, dataset: str, **changed: Any) -> dict[str, str]:
     """Return why the figures of a graph like Texas differ from those that the paper prints for a dataset."""
     write(STATISTICS[dataset], folder, **{**TEXAS, **changed})
-    *_, section = dataset_sections([STATISTICS[dataset]], folder)
+    *_, section = dataset_sections(read_cells([STATISTICS[dataset]], folder))
     return {row["statistic"]: row["reason"] for row in section.rows}
 
 
 def test_datasets() -> None:
     assert len(STATISTICS) == 11 + 3
     assert [describe(name).name for name in STATISTICS] == list(STATISTICS)
-    assert dataset_sections([], Path()) == []
+    assert dataset_sections(read_cells([], Path())) == []
 
 
 def test_statistics_next_to_the_paper(tmp_path: Path) -> None:
     chosen = [STATISTICS[name] for name in ("texas", "snap-patents", "cora", "squirrel-filtered")]
     write(chosen[0], tmp_path, **TEXAS)
-    rows = [list(row.values()) for row in dataset_sections(chosen, tmp_path)[0].rows]
+    rows = [list(row.values()) for row in dataset_sections(read_cells(chosen, tmp_path))[0].rows]
     figures = ["183", "183", "1703", "1703", "5", "5", "279", "309", "0.057", "0.06", "0.370"]
     assert rows[0] == ["texas", "first", *figures]
     assert rows[1][:4] == ["snap-patents", "second", "files not here", "2923922"]
@@ -78,13 +79,13 @@ def test_other_differences(tmp_path: Path) -> None:
     assert old_cornell.keys() == {"H(G)"}
     assert "corrected file" in old_cornell["H(G)"]
     write(STATISTICS["texas"], tmp_path, **{**TEXAS, "edges": 309})
-    assert len(dataset_sections([STATISTICS["texas"]], tmp_path)) == 1  # what agrees needs no reason
+    assert len(dataset_sections(read_cells([STATISTICS["texas"]], tmp_path))) == 1  # what agrees needs no reason
 
 
 @pytest.mark.parametrize(("dataset", "shown"), [("texas", "0.057"), ("cora", "0.825")])
 def test_statistics_of_real_graphs(tmp_path: Path, data_root: Path, dataset: str, shown: str) -> None:
     run_cell(STATISTICS[dataset], tmp_path)
-    table, differences = dataset_sections([STATISTICS[dataset]], tmp_path)
+    table, differences = dataset_sections(read_cells([STATISTICS[dataset]], tmp_path))
     assert table.rows[0]["H(G)"] == shown
     assert [row["statistic"] for row in differences.rows] == ["edges"]
 
@@ -93,7 +94,7 @@ def test_accuracies_next_to_the_paper(tmp_path: Path) -> None:
     write_framework(tmp_path, "texas-nlmlp", [84.0, 86.0])
     write_framework(tmp_path, "texas-mlp", [60.0, 62.0], **OLD)
     write_framework(tmp_path, "texas-nlmlp", [90.0, 92.0], protocol="geom-gcn")
-    sections = TABLES["first-category"].sections(plans.first_category_cells(tmp_path), tmp_path)
+    sections = TABLES["first-category"].sections(read_cells(plans.first_category_cells(tmp_path), tmp_path))
     assert [section.title for section in sections] == [
         "First category (table 3): actor, cornell-pre2022, texas",
         "First category (table 3): wisconsin",
@@ -112,16 +113,16 @@ def test_accuracies_next_to_the_paper(tmp_path: Path) -> None:
 def test_validation_accuracies(tmp_path: Path) -> None:
     write_framework(tmp_path, "texas-gcn", [10.0, 12.0], [68.0, 69.0])
     table = TABLES["categories"]
-    rows = TABLES["categories"].sections(table.cells(tmp_path), tmp_path)[0].rows
+    rows = TABLES["categories"].sections(read_cells(table.cells(tmp_path), tmp_path))[0].rows
     assert [row["texas"] for row in rows] == ["…", "68.5 ± 0.7 ✓", "…"]
-    last = TABLES["categories"].sections(table.cells(tmp_path), tmp_path)[-1]
+    last = TABLES["categories"].sections(read_cells(table.cells(tmp_path), tmp_path))[-1]
     assert "snap-patents" in last.title
     assert last.rows[0]["snap-patents"] == "files not here"
 
 
 def test_splits_of_cpgnn(tmp_path: Path) -> None:
     write_framework(tmp_path, "chameleon-nlgcn", [59.0, 61.0], protocol="random-10")
-    rows = TABLES["cpgcn"].sections(plans.cpgcn_cells(tmp_path), tmp_path)[0].rows
+    rows = TABLES["cpgcn"].sections(read_cells(plans.cpgcn_cells(tmp_path), tmp_path))[0].rows
     assert rows[-1]["chameleon"] == "60.0 ± 1.4 ✓"
     assert rows[-1]["paper, chameleon"] == "60.0"
 
@@ -132,7 +133,7 @@ def test_verdicts(tmp_path: Path) -> None:
     figures = {"validation": {"mlp": 87.5, "gcn": 63.4, "gat": 63.1}, "difference": interval}
     write(chosen[0], tmp_path, category="first", **figures)
     write(chosen[3], tmp_path, category="first", **figures)
-    section = verdict_sections(chosen, tmp_path)[0]
+    section = verdict_sections(read_cells(chosen, tmp_path))[0]
     assert section.rows[0] == {
         "dataset": "texas",
         "paper": "first",
@@ -148,9 +149,9 @@ def test_verdicts(tmp_path: Path) -> None:
 
 def test_homophily(tmp_path: Path) -> None:
     chosen = plans.main_cells(("texas",), plans.NON_LOCAL)
-    assert TABLES["homophily"].sections(chosen, tmp_path) == []
+    assert TABLES["homophily"].sections(read_cells(chosen, tmp_path)) == []
     write_framework(tmp_path, "texas-nlmlp", [70.0, 80.0])
-    assert TABLES["homophily"].sections(chosen, tmp_path)[0].rows == [
+    assert TABLES["homophily"].sections(read_cells(chosen, tmp_path))[0].rows == [
         {
             "dataset": "texas",
             "model": "nlmlp",
@@ -166,7 +167,7 @@ def test_sequences(tmp_path: Path) -> None:
     chosen = plans.sequence_cells(tmp_path)
     write(chosen[0], tmp_path, [82.1])
     write(chosen[1], tmp_path, [70.0], homophily={**LEVELS, "after": [0.2]}, **OLD)
-    section = TABLES["sequence"].sections(chosen, tmp_path)[0]
+    section = TABLES["sequence"].sections(read_cells(chosen, tmp_path))[0]
     assert list(section.rows[0].values()) == ["texas", "nlmlp", "0.10", "0.40", "0.40 ± 0.14", "0.70 ± 0.14"]
     assert section.rows[1]["model"] == "nlmlp†"
     assert len(section.rows) == 2
@@ -181,7 +182,7 @@ def test_step_times_next_to_the_paper(tmp_path: Path) -> None:
     further = {"processor": "abacus", "threads": 1, "load": 0.5}
     steps_of = {"gcn": steps, "nlgcn": {**steps, "ratio": 1.76}}
     write(chosen[0], tmp_path, steps=steps_of, **chosen[0].schedule.options, **further)
-    (section,) = efficiency_sections(chosen, tmp_path)
+    (section,) = efficiency_sections(read_cells(chosen, tmp_path))
     rows = {(row["dataset"], row["model"]): list(row.values())[2:] for row in section.rows}
     assert rows["chameleon", "gcn"] == ["2.0", "2.5", "1.00", "22.2", "1.0"]
     assert rows["chameleon", "nlgcn"] == ["2.0", "2.5", "1.76", "26.3", "1.2"]
@@ -190,4 +191,4 @@ def test_step_times_next_to_the_paper(tmp_path: Path) -> None:
     assert rows["snap-patents", "gat"][-2:] == ["out of memory", "–"]
     assert ("snap-patents", "nlgat") not in rows
     assert "abacus, threads 1, load 0.5 (chameleon)" in section.caption
-    assert efficiency_sections([], tmp_path) == []
+    assert efficiency_sections(read_cells([], tmp_path)) == []

@@ -77,7 +77,7 @@ def test_mistakes() -> None:
     graph = small_graph()
     with pytest.raises(OptionError, match="recipe is a dict"):
         compare({"mlp": "mlp"}, graph, recipe={"epochs": 3})  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="a str is no Graph"):
+    with pytest.raises(OptionError, match="a str is not a Graph"):
         compare({"mlp": "mlp"}, "texas")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="not a model"):
         compare({"mine": MLP(3, 4, 2)}, graph)

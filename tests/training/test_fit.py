@@ -255,7 +255,7 @@ def test_modules_from_elsewhere_that_training_stumbles_over() -> None:
 
     with pytest.raises(OptionError, match=r"OwnLoss\.loss cannot be called as loss"):
         quiet_fit(OwnLoss, easy_graph())
-    with pytest.raises(OptionError, match="GCN waits for its first input"):
+    with pytest.raises(OptionError, match="GCN takes its widths"):
         quiet_fit(lambda: pyg.GCN(-1, 8, 2, out_channels=2), easy_graph())
 
 
@@ -353,7 +353,7 @@ def test_room_is_measured_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: GCN(5, 8, 2), r"GCN cannot be called .*cannot be multiplied"),
         (partial(GCN, in_channels=4, hidden_channels=8, out_channels=3), r"GCN gives \[30, 3\]"),
         (NonLocal, "cannot be called without arguments"),
-        (lambda: "gcn", "a str is no module"),
+        (lambda: "gcn", "a str is not a module"),
         (lambda: giving(prepare=lambda graph: torch.ones(30, 4)), "Linear cannot be called"),
         (lambda: giving(prepare=lambda graph: (torch.ones(30, 4), 3)), "Linear cannot be called.*'int' object"),
         (lambda: giving(forward=lambda x, edge_index: {"logits": x}), "Linear cannot be called.*KeyError"),
@@ -371,7 +371,7 @@ def test_modules_that_do_not_fit_the_graph(factory: Any, message: str, as_users_
 def test_mistaken_arguments(as_users_run_it: None) -> None:
     graph = easy_graph()
     assert len(fit("mlp", graph, splits_of(graph)[0], recipe(), progress=False)) == 1  # one split as it is
-    with pytest.raises(OptionError, match="a Data is no Graph"):
+    with pytest.raises(OptionError, match="a Data is not a Graph"):
         fit("mlp", to_pyg(graph))  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="recipe is a dict"):
         fit("mlp", graph, recipe={"epochs": 3})  # type: ignore[arg-type]

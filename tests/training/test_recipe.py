@@ -51,7 +51,7 @@ def test_the_defaults() -> None:
         ("window", 0),
         ("patience", 0),
         ("selection", "best"),
-        ("metric", "f1"),
+        ("metric", "precision"),
         ("seed", -1),
         ("seed", 2**64),  # torch takes no such seed
         ("threads", 0),

@@ -66,7 +66,7 @@ def test_runs_have_figures_and_no_epochs(model: str) -> None:
     runs = fit(factory, GRAPH, splits_of(GRAPH, 2), recipe, progress=False)
     for number, run in enumerate(runs):
         assert (run.index, run.seed, run.epochs, run.chosen_epoch, run.curves) == (number, number, 0, 0, {})
-        assert run.val.keys() == run.test.keys() == {"accuracy", "macro-f1", "roc-auc"}
+        assert run.val.keys() == run.test.keys() >= {"accuracy", "macro-f1", "roc-auc"}
         assert run.seconds > 0
     probabilities = predict(factory, GRAPH, runs, recipe)
     torch.testing.assert_close(probabilities.sum(2), torch.ones(2, GRAPH.num_nodes))

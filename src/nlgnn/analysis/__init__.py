@@ -1,21 +1,8 @@
-"""Analysis of trained models: sorted order, contributions of nodes, columns, quality and embedding."""
+"""Analysis of trained models: sorted order, contributions of nodes, columns, quality and embedding.
 
-from nlgnn.analysis.contributions import Explanations, explain_nodes
-from nlgnn.analysis.explain import Explanation, NodeFacts, Voter, WindowNode, explain_node
-from nlgnn.analysis.sequence import SortedSequence, kernel_sizes, order_before_and_after, sorted_sequence
-from nlgnn.graph.homophily import reconnected_homophily
+The public names are listed in `__init__.pyi`; each is imported on first use.
+"""
 
-__all__ = [
-    "Explanation",
-    "Explanations",
-    "NodeFacts",
-    "SortedSequence",
-    "Voter",
-    "WindowNode",
-    "explain_node",
-    "explain_nodes",
-    "kernel_sizes",
-    "order_before_and_after",
-    "reconnected_homophily",
-    "sorted_sequence",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

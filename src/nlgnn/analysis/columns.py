@@ -1,4 +1,4 @@
-"""The columns of a user's table: what became of them, how much a model uses them, and their effect on one node.
+"""The columns of a user's table: how much a model uses them, and their effect on one node.
 
 The effect of a column is measured on graphs in which it carries no information, for one node or for all nodes. One
 column of a table may be several features; `slots` says where they are.
@@ -18,7 +18,6 @@ from scipy import sparse
 from nlgnn.graph.features import FeaturesOnDisk
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
-from nlgnn.report.table import Section, short
 from nlgnn.selection.statistics import spread
 from nlgnn.tables import FeatureEncoder
 from nlgnn.tables.column_kinds import Numbers
@@ -28,8 +27,6 @@ from nlgnn.training.train import Plan, Trained
 
 MOST_COLUMNS = 30  # Columns that are tried at most.
 MOST_EVALUATED = 5_000_000  # Nodes that are evaluated at most, over all columns: some seconds.
-MOST_SHOWN = 200
-WARNING = "warning: "  # The prefix of notes that are warnings.
 
 
 def row_and_average(graph: Graph, node: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -65,11 +62,6 @@ def shuffled(graph: Graph, slots: slice, seed: int) -> Graph:
 def encoder_of(plan: Plan) -> FeatureEncoder | None:
     """Return the encoder that made the features of a training; None if they were numbers already."""
     return None if plan.encoder is None else FeatureEncoder.from_json(json.dumps(plan.encoder))
-
-
-def warnings_of(plan: Plan) -> list[str]:
-    """Return the warnings of reading the tables, such as a column that contains the label."""
-    return [f"Warning: {note.removeprefix(WARNING)}" for note in plan.notes if note.startswith(WARNING)]
 
 
 class ColumnEffect(NamedTuple):
@@ -139,54 +131,6 @@ def _original_number(encoder: FeatureEncoder, name: str, slot: float) -> float:
     (column,) = [column for column in encoder.columns if column.name == name]
     assert isinstance(column, Numbers)  # All features that are made from links are numbers.
     return slot * column.scale + column.offset
-
-
-def effects_section(effects: Sequence[ColumnEffect], prediction: str, num_columns: int, top: int) -> Section:
-    """Return the largest effects of columns on one node as a table."""
-    rows = [
-        {
-            "column": short(one.column),
-            "value": short(one.value),
-            "without it": f"{one.probability:.3f}",
-            "change": f"{one.change:+.3f}",
-            "then predicted": short(one.prediction),
-        }
-        for one in effects[:top]
-    ]
-    caption = (
-        f"Without it: the probability of {short(prediction)} in the same run if that column of this node had the "
-        "average over all nodes. Other nodes and other encoded columns are unchanged; where rows are scaled to one "
-        "length (unit-l2, unit-sum), the row is scaled again. Columns with the same information can replace each "
-        f"other: then each of them changes little. {len(effects)} of {num_columns} columns were tried"
-        + (", those in which the node differs most from the average." if len(effects) < num_columns else ".")
-    )
-    return Section("Its own columns", rows, caption, text_columns=2)
-
-
-def table_sections(trained: Trained, graph: Graph, splits: Sequence[Split]) -> list[Section]:
-    """Return one table for a training on a user's own graph: its columns and what became of them."""
-    plan = trained.plan
-    if plan.tables is None:
-        return []
-    encoder = encoder_of(plan)
-    described = [] if encoder is None else encoder.describe()
-    lost = {} if encoder is None else accuracy_lost(trained, graph, splits, encoder)
-    rows = []
-    for row in described[:MOST_SHOWN]:
-        cells = {"column": str(row["column"]), "became": str(row["kind"])}
-        cells |= {"features": f"{row['slots']:,}", "missing values": f"{row['missing']:,}"}
-        rows.append(cells | ({"test accuracy lost": lost.get(str(row["column"]), "")} if lost else {}))
-    caption = "Made from the links. " * (encoder is not None and encoder.structural)
-    if len(described) > MOST_SHOWN:
-        caption += f"The first {MOST_SHOWN} of {len(described)} columns. "
-    if lost:
-        caption += (
-            f"Lost: points of accuracy on test nodes after a column was permuted among all nodes, mean ± sample "
-            f"standard deviation over {len(trained.finished)} runs, protocol {plan.protocol}. Columns with the same "
-            "information can replace each other: then none of them seems to matter."
-        )
-    words = [*warnings_of(plan), *(note for note in plan.notes if not note.startswith(WARNING))]
-    return [Section("Your table", rows, caption.strip(), "\n\n".join(words), text_columns=2)]
 
 
 def accuracy_lost(trained: Trained, graph: Graph, splits: Sequence[Split], encoder: FeatureEncoder) -> dict[str, str]:

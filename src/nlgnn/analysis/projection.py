@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from torch import Tensor, nn
 
-from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import evaluating, logits_of, prepare
 from nlgnn.nn.neighbour_vote import NeighbourVote
@@ -45,8 +44,6 @@ def project(model: nn.Module, graph: Graph, limit: int = 10_000) -> Projection:
     Returns:
         The projection.
     """
-    if limit < 1:
-        raise OptionError(f"limit={limit} leaves no node to show.", "Give at least 1.")
     nodes = np.arange(graph.num_nodes)
     if limit < len(nodes):
         nodes = np.sort(np.random.default_rng(0).choice(nodes, limit, replace=False))

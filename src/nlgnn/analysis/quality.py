@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.homophily import DEGREE_GROUPS, agreeing_shares, degree_groups
 from nlgnn.graph.splits import Split
@@ -73,8 +72,6 @@ class CalibrationBin(NamedTuple):
 
 def calibration(held_back: HeldBack, bins: int = 10) -> list[CalibrationBin]:
     """Return mean confidence and accuracy in bins of equal width, over all runs; empty bins are left out."""
-    if bins < 1:
-        raise OptionError(f"bins={bins} is too small.", "Give at least 1.")
     edges = np.arange(bins + 1) / bins
     places = np.searchsorted(edges[1:-1], held_back.confidences)
     correct = held_back.predictions == held_back.labels

@@ -12,6 +12,7 @@ from torch import nn
 
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
+from nlgnn.graph.homophily import reconnected_homophily as reconnected_homophily
 from nlgnn.nn.base import evaluating, prepare
 from nlgnn.nn.mixing import GlobalAttention, SortedConv
 from nlgnn.nn.neighbour_vote import NeighbourVote

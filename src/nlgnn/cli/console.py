@@ -101,7 +101,7 @@ def dataset_table() -> RenderableType:
         column.justify, column.no_wrap = "left", True
     aliases = ", ".join(f"{alias} is {name}" for alias, name in ALIASES.items())
     caption = (
-        "fetch: is downloaded on first use. Edges are distinct, undirected, without\n"
+        "fetch: downloaded on first use. Edges are distinct, undirected, without\n"
         "self-loops. H(G): mean share of a node's neighbours with its label; empty: not measured.\n"
         f"{aliases}. `nlgnn datasets NAME` shows one in full."
     )
@@ -191,6 +191,7 @@ def result_table(trained: list[tuple[str, Trained]], width: int) -> RenderableTy
     """Return validation and test figures of each system, and the protocol in the caption."""
     from nlgnn.models.registry import get_system
     from nlgnn.selection.statistics import paired_interval, spread
+    from nlgnn.training.recipe import metric_heading
     from nlgnn.tuning.space import VOTES_HAVE_TRIES
 
     first, main = trained[0]
@@ -203,15 +204,15 @@ def result_table(trained: list[tuple[str, Trained]], width: int) -> RenderableTy
         rows.append(
             {
                 "system": label,
-                f"validation {metric} %": str(spread([run.val.get(metric) for run in result.runs])),
-                f"test {metric} %": str(spread(tests) or "–"),
+                f"validation {metric_heading(metric)}": str(spread([run.val.get(metric) for run in result.runs])),
+                f"test {metric_heading(metric)}": str(spread(tests) or "–"),
                 **({f"{first} minus it": difference} if len(trained) > 1 else {}),
                 **_cost(result.finished, epochs),
             }
         )
     if len(trained) > 1:
         words += (
-            " Differences of test figures are paired over runs, with 95 % t-intervals, which are rather too narrow "
+            " Differences of test figures are paired over runs, with 95 % t-intervals, which are slightly too narrow "
             "where splits overlap. An interval that contains zero shows no clear difference."
         )
     if any(get_system(result.plan.model).kind == "vote" for _, result in trained):

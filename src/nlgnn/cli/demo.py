@@ -40,7 +40,7 @@ def demo(
     try:
         result = run_demo(out, tell=errors.print)
     except KeyboardInterrupt:
-        errors.print(f"\ninterrupted. Go on with a folder in {out}: nlgnn train --resume FOLDER", markup=False)
+        errors.print(f"\ninterrupted. Continue with a folder in {out}: nlgnn train --resume FOLDER", markup=False)
         raise
     console.print(demo_page(result, console.width))
     tell_report(result.trained[0][1], result.graph, dict(result.trained[1:]))

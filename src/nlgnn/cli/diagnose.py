@@ -13,6 +13,7 @@ from typing import Any
 from nlgnn.cli.console import console, errors, write_report
 from nlgnn.cli.options import FLAGS, given_graph, own_tables, with_flags
 from nlgnn.errors import NlgnnError
+from nlgnn.files import refuse_existing
 
 
 def diagnose_graph(given: dict[str, Any]) -> None:
@@ -21,7 +22,10 @@ def diagnose_graph(given: dict[str, Any]) -> None:
     Describe the graph, train MLP, GCN and a small GAT on five to ten splits, and print the category of the graph and
     what to run next.
     """
+    from nlgnn.training.recipe import Recipe
+
     out, as_json = given.get("out"), "as_json" in given
+    Recipe(**{name: value for name, value in given.items() if name == "metric"})  # raises for an unknown metric
     if out is not None:
         check_new_folder(out)  # Training takes minutes.
     wanted = given_graph("diagnose", given.get("graph"), own_tables(given), "allow_unverified" in given)
@@ -66,9 +70,7 @@ diagnose = with_flags(diagnose_graph, FLAGS["diagnose"])
 
 def check_new_folder(path: Path) -> None:
     """Raise an error if a folder exists already or cannot be created."""
-    from nlgnn.training.run_folder import RunFolder
-
-    RunFolder.refuse_existing(path)
+    refuse_existing(path)
     around = next(parent for parent in path.absolute().parents if parent.exists())
     if not around.is_dir() or not os.access(around, os.W_OK):
         raise NlgnnError(

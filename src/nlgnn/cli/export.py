@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nlgnn.cli.console import console, errors
-from nlgnn.cli.options import RunFolderPath
+from nlgnn.cli.options import OwnModel, RunFolderPath
 from nlgnn.errors import OptionError
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ def export(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="ONNX file to write, such as model.onnx.")],
     run: Annotated[int | None, typer.Option(help="Run to export.", show_default="the first finished one")] = None,
     mean: Annotated[bool, typer.Option("--mean", help="Export the mean probabilities of all runs.")] = False,
+    model: OwnModel = None,
 ) -> None:
     """Write a trained MLP, GCN, NLMLP or NLGCN as an ONNX file, for any number of nodes.
 

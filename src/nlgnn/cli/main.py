@@ -11,9 +11,10 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
+import typer.main
 from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
@@ -22,8 +23,22 @@ from typer.core import TyperArgument, TyperCommand, TyperOption
 
 from nlgnn import __version__
 from nlgnn.cli.console import console, errors, told_warnings
-from nlgnn.cli.options import PANELS, check_quickly, use_own_model
-from nlgnn.errors import NlgnnError
+from nlgnn.cli.options import (
+    FLAGS,
+    PANELS,
+    TABLE_FLAGS,
+    Flags,
+    all_flags,
+    check_label,
+    check_run_folders,
+    describe_graph,
+    read_toml,
+    recipe_flags,
+    use_own_model,
+    with_flags,
+)
+from nlgnn.errors import NlgnnError, OptionError, nearest
+from nlgnn.files import refuse_existing
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 COMMANDS = (
@@ -57,7 +72,7 @@ class PanelCommand(TyperCommand):
 
 
 def _help_row(parameter: TyperOption | TyperArgument, ctx: typer.Context) -> tuple[Text, Text]:
-    """Return a flag with its default, or with its type if it has none, and its help with the choices there are."""
+    """Return a flag with its default, or with its type if it has none, and its help with the possible choices."""
     is_flag = isinstance(parameter, TyperOption) and parameter.is_flag
     name, kind = parameter.opts[-1], (parameter.display_type_rich(ctx) or "").strip("<>[]")
     default = parameter.show_default if isinstance(parameter.show_default, str) else ""
@@ -110,7 +125,7 @@ def top(
 
 
 def build_app(arguments: list[str]) -> typer.Typer:
-    """Return the command that is called, or all commands if none is.
+    """Return the called command, or all commands if none is called.
 
     The flags of `train` and `tune` are read off the models, which imports torch. They are generated only if that
     command is called, after the checks that need no models.
@@ -126,13 +141,91 @@ def build_app(arguments: list[str]) -> typer.Typer:
             app.command(name, help=GENERATED[name])(lambda: None)
         elif name in GENERATED:
             if "--help" not in arguments:
-                check_quickly(name, arguments[1:])
+                check_arguments(name, arguments[1:])
             made = import_module(f"nlgnn.cli.{name}").generated_command(arguments[1:])
             app.command(name, cls=PanelCommand)(made)
         else:
             module = __name__ if name in ("datasets", "models") else f"nlgnn.cli.{name}"
             app.command(name, cls=PanelCommand)(getattr(import_module(module), name))
     return app
+
+
+def check_arguments(command: str, arguments: list[str]) -> None:
+    """Raise for mistakes that can be found before tables are read, data is downloaded or training is imported.
+
+    Options of models are read off their classes, which imports torch. They are checked after everything else.
+
+    Args:
+        command: The command, `train` or `tune`.
+        arguments: The arguments behind it.
+    """
+    own_flags = {**FLAGS[command], **recipe_flags(command == "tune")}
+    values = _parse(arguments, own_flags, ignore_unknown_options=True, allow_extra_args=True)
+    _check_values(command, values, arguments)
+    flags = all_flags(command, arguments)
+    if len(flags) == len(own_flags):
+        return
+    values = _parse(arguments, flags)
+    graph, model = values.get("graph"), values.get("model", "nlgcn")
+    if graph is not None and model.lower() != "auto" and not values.keys() & {"config", "resume"}:
+        from nlgnn.models.build import check_given
+        from nlgnn.tuning.space import check_space
+
+        options = {name: value for name, value in values.items() if name not in FLAGS[command]}
+        check = check_space if command == "tune" else check_given
+        check(model, describe_graph(command, graph).name, values.get("preset"), options)
+
+
+def _parse(arguments: list[str], flags: Flags, **settings: Any) -> dict[str, Any]:
+    """Return the values of the flags that are given."""
+    values: dict[str, Any] = {}
+    app = typer.Typer(add_completion=False)
+    app.command()(with_flags(values.update, flags))
+    typer.main.get_command(app)(arguments, standalone_mode=False, **settings)
+    return values
+
+
+def _check_values(command: str, values: dict[str, Any], arguments: list[str]) -> None:
+    """Raise for a wrong model, preset, run folder, number, option of training, file, graph or split."""
+    from nlgnn.models.registry import PRESETS, get_system
+    from nlgnn.tables.table_files import check_is_file
+    from nlgnn.training.recipe import Recipe
+
+    model, preset, graph = (values.get(name) for name in ("model", "preset", "graph"))
+    if model is not None and str(use_own_model(model)).lower() != "auto":
+        get_system(model)
+    if preset is not None and preset not in PRESETS:
+        raise OptionError(f"there is no preset {preset!r}.", nearest(preset, list(PRESETS)))
+    if "resume" in values:
+        check_run_folders(values["resume"])
+    if "out" in values and "resume" not in values:
+        refuse_existing(values["out"])
+    if values.get("runs", 1) < 1:
+        raise OptionError(f"runs={values['runs']} is not positive.", "Ask for at least one run.")
+    if command == "tune":
+        from nlgnn.tuning.space import check_numbers
+
+        check_numbers(
+            **{name: values[name] for name in ("settings", "search_splits", "search_epochs") if name in values}
+        )
+    Recipe(**{name: value for name, value in values.items() if name in Recipe.model_fields and "," not in str(value)})
+    files = [name for name in ("nodes", "edges", "graph_file") if name in values]
+    for name in files:
+        check_is_file(values[name])
+    if "resume" in values:
+        return
+    if "config" in values:
+        read_toml(values["config"])
+        return
+    if files:
+        check_label(values)
+    # An unknown option, or its value, may be taken for the graph here.
+    elif not values.keys() & TABLE_FLAGS.keys() and graph in (None, *arguments[:1]) and not str(graph).startswith("-"):
+        dataset = describe_graph(command, graph)
+        if "splits" in values:
+            from nlgnn.graph.splits import check_protocol
+
+            check_protocol(values["splits"], dataset.name, dataset.protocols)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -181,7 +274,7 @@ def _parser_error(error: typer.TyperException, command: str) -> tuple[str, str]:
 
 
 def _print_error(what: str, how: str) -> None:
-    line = what.replace("\n", "\\n")  # one line, whatever files are called
+    line = what.replace("\n", "\\n")  # one line, even if a file name has several
     errors.print(f"[red]error:[/] {escape(line)}", soft_wrap=True)
     if how:
         errors.print(escape(how), soft_wrap=True)

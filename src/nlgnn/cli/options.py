@@ -17,7 +17,6 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import typer
-import typer.main
 
 from nlgnn.cli.console import errors
 from nlgnn.errors import DataError, OptionError, RunFolderError, nearest
@@ -37,15 +36,19 @@ SHARED_BY = 5  # local models that share an option before `train --help` lists i
 
 
 def option(words: str, panel: str, *names: str, default: str | bool = False, **more: Any) -> Any:
-    """Return a `typer.Option` in a panel of the help. Whether a file can be read is found out when it is read."""
+    """Return a `typer.Option` in a panel of the help. Files are checked when they are read."""
     return typer.Option(*names, help=words, rich_help_panel=panel, show_default=default, readable=False, **more)
 
 
 def check_run_folders(paths: Path | list[Path]) -> Path | list[Path]:
-    """Raise if a run folder does not exist, before anything slow is imported to read it."""
+    """Raise if a path is not a run folder, before anything slow is imported to read it."""
     for path in paths if isinstance(paths, list) else [paths]:
         if not path.exists():
             raise RunFolderError(f"There is no folder {path}.", "Give a folder that a training made.")
+        if not (path / "config.json").is_file():
+            raise RunFolderError(
+                f"{path} is not a run folder: it has no config.json.", "Give a folder that a training made."
+            )
     return paths
 
 
@@ -121,13 +124,13 @@ FLAGS: Mapping[str, Flags] = {
     },
     "diagnose": {
         **GRAPH_FLAGS,
-        "metric": (str, option("accuracy, macro-f1 or roc-auc.", RUN, default="accuracy")),
+        "metric": (str, option("Metric, such as accuracy, macro-f1 or roc-auc.", RUN, default="accuracy")),
         "controls": (bool, option("Also train the non-local model and its controls.", RUN, "--controls")),
         "as_json": (bool, option("Print one JSON document.", OUTPUT, "--json")),
         "out": (Path, option("New folder for report.html and diagnosis.json.", OUTPUT, default="runs/…")),
     },
 }
-# How a command runs, which a TOML file does not hold.
+# Options that decide how a command runs. A TOML file does not contain them.
 NOT_IN_TOML = {"config", "resume", "allow_unverified", "tensorboard", "mlflow", "as_json"}
 NOT_IN_GRAPHML = {"nodes", "edges", "id_column", "source_column", "target_column", "unknown_nodes"}
 NOT_IN_NPZ = {*NOT_IN_GRAPHML, "label", "split_column", "weight_column"}
@@ -200,7 +203,7 @@ def _generated(kind: Any, default: Any, words: str, panel: str, lists: bool, hid
 
 
 def _flag_type(annotation: Any) -> Any:
-    """Return what a flag parses: one plain type or choice. Mixtures are checked later."""
+    """Return the type that a flag parses: a plain type or a choice. Others are parsed as text and checked later."""
     members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     members = tuple(member for member in members if member is not NoneType)
     simple = len(members) == 1 and (members[0] in (int, float, bool, str, Path) or get_origin(members[0]) is Literal)
@@ -208,47 +211,20 @@ def _flag_type(annotation: Any) -> Any:
 
 
 def first_sentence(words: str) -> str:
-    """Return the first sentence of a text, which is what `--help` shows of it."""
+    """Return the first sentence of a text, which `--help` shows."""
     found = re.match(r".+?[.](?=\s|$)", words, re.DOTALL)
     sentence = found[0] if found else words
     return sentence[:1].upper() + sentence[1:]
 
 
-def check_quickly(command: str, arguments: list[str]) -> None:
-    """Raise for mistakes that can be found before torch is imported, tables are read or data is downloaded.
-
-    Reading the models' options imports torch, so that options of models are passed over here.
-
-    Args:
-        command: The command, `train` or `tune`.
-        arguments: The arguments behind it.
-    """
-    from nlgnn.models.registry import PRESETS, get_system
-    from nlgnn.tables.table_files import check_is_file
-    from nlgnn.training.recipe import Recipe
-
-    values: dict[str, Any] = {}
-    app = typer.Typer(add_completion=False)
-    app.command()(with_flags(values.update, {**FLAGS[command], **recipe_flags(command == "tune")}))
-    typer.main.get_command(app)(arguments, standalone_mode=False, ignore_unknown_options=True, allow_extra_args=True)
-    model, preset, graph = (values.get(name) for name in ("model", "preset", "graph"))
-    if model is not None and str(use_own_model(model)).lower() != "auto":
-        get_system(model)
-    if preset is not None and preset not in PRESETS:
-        raise OptionError(f"there is no preset {preset!r}.", nearest(preset, list(PRESETS)))
-    if "resume" in values:
-        check_run_folders(values["resume"])
-    Recipe(**{name: value for name, value in values.items() if name in Recipe.model_fields and "," not in str(value)})
-    files = [name for name in ("nodes", "edges", "graph_file") if name in values]
-    for name in files:
-        check_is_file(values[name])
-    if "config" in values or "resume" in values:
-        return
-    if files:
-        check_label(values)
-    # An unknown option, or its value, may be taken for the graph here.
-    elif not values.keys() & TABLE_FLAGS.keys() and graph in (None, *arguments[:1]) and not str(graph).startswith("-"):
-        describe_graph(command, graph)
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the keys of a TOML file, with underscores for hyphens, and their values."""
+    try:
+        return {key.replace("-", "_"): value for key, value in tomllib.loads(path.read_text()).items()}
+    except OSError as error:
+        raise OptionError(f"{path} cannot be read: {error.strerror}.", "Name a TOML file with --config.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path} cannot be read as TOML: {error}.", "Give lines such as: lr = 0.05") from None
 
 
 def read_config(path: Path | None, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -258,12 +234,7 @@ def read_config(path: Path | None, known: Mapping[str, Any]) -> dict[str, Any]:
     """
     if path is None:
         return {}
-    try:
-        given = {key.replace("-", "_"): value for key, value in tomllib.loads(path.read_text()).items()}
-    except OSError as error:
-        raise OptionError(f"{path} cannot be read: {error.strerror}.", "Name a TOML file with --config.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise OptionError(f"{path} cannot be read as TOML: {error}.", "Give lines such as: lr = 0.05") from None
+    given = read_toml(path)
     if isinstance(given.get("model"), str):
         use_own_model(given["model"])
     keys = config_keys(known)
@@ -318,8 +289,8 @@ class GivenGraph(NamedTuple):
         protocol: The splits that it is trained on by default.
         load: Loads the graph.
         tables: The files of a user's own graph.
-        encoder: What made the features of a user's own graph, as JSON.
-        notes: What was found when a user's own graph was read.
+        encoder: The feature encoder of a user's own graph, as JSON.
+        notes: Remarks from reading a user's own graph.
     """
 
     name: str
@@ -331,7 +302,7 @@ class GivenGraph(NamedTuple):
 
 
 def given_graph(command: str, name: str | None, tables: OwnTables | None, allow_unverified: bool) -> GivenGraph:
-    """Return the named graph, or read the user's own and print what was found.
+    """Return the named graph, or read the user's own and print the remarks.
 
     Raises:
         OptionError: If no graph or two graphs are given.
@@ -349,7 +320,7 @@ def given_graph(command: str, name: str | None, tables: OwnTables | None, allow_
 
 
 def describe_graph(command: str, name: str | None) -> Dataset:
-    """Return the catalogue entry of a named graph; a file in its place is answered with the flags to use."""
+    """Return the catalogue entry of a named graph; the error for a file name shows the flags to use."""
     from nlgnn.datasets import describe
 
     if name is None:
@@ -386,7 +357,7 @@ def _read(tables: OwnTables) -> GivenGraph:
 
 
 def tell_findings(found: TableGraph) -> tuple[str, ...]:
-    """Print the notes and then the warnings about a user's tables; return what was printed."""
+    """Print the notes and then the warnings about a user's tables, and return them."""
     sentences = (*found.notes, *(f"warning: {warning}" for warning in found.warnings))
     for sentence in sentences:
         errors.print(sentence, soft_wrap=True, markup=False)

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nlgnn.cli.console import comma_separated, console, errors, write_report
-from nlgnn.errors import DataError, NlgnnError
+from nlgnn.errors import DataError, NlgnnError, OptionError, nearest
 
 if TYPE_CHECKING:
     from nlgnn.paper.cell import Cell
     from nlgnn.report.table import Section
 
-# A list of its own, so that `--help` waits for no import; a test compares it with the tables.
+# Listed here so that `--help` and misspelt names need no slow import. A test compares the list with the tables.
 TABLE_NAMES = (
     *("results", "datasets", "categories", "verdicts", "first-category", "second-category", "all", "homophily"),
-    *("sequence", "efficiency", "cpgcn", "controls", "ablation", "order", "systems"),
+    *("sequence", "efficiency", "cpgcn", "controls", "ablation", "order", "systems", "benchmark"),
 )
-ON_REQUEST = ("controls", "order", "systems")  # the first is part of results, the others have pages of their own
+# The first is part of results, the others have pages of their own.
+ON_REQUEST = ("controls", "order", "systems", "benchmark")
 QUICK_DATASETS = ("texas", "chameleon")  # one of each category
 
 
@@ -57,9 +58,14 @@ def reproduce(
     the work.
 
     Tables: results, datasets, categories, verdicts, first-category, second-category, all, homophily, sequence,
-    efficiency, cpgcn, controls, ablation, order, systems.
+    efficiency, cpgcn, controls, ablation, order, systems, benchmark.
     """
+    for name in names or ():
+        if name not in TABLE_NAMES:
+            raise OptionError(f"there is no table {name!r}.", nearest(name, TABLE_NAMES))
+
     from nlgnn.paper import pages as paper_pages
+    from nlgnn.paper.cell import read_cells
     from nlgnn.report.table import Section
     from nlgnn.report.text import sections_page
 
@@ -81,7 +87,7 @@ def reproduce(
     sections: list[Section] = []
     for table in tables.values():
         keys = dict.fromkeys((cell.store, cell.name) for cell in table.cells(results))
-        sections += table.sections([cells[key] for key in keys if key in cells], results)
+        sections += table.sections(read_cells([cells[key] for key in keys if key in cells], results))
     notice = [Section("A try-out with almost no training: these are not results.", [], "")] if quick else []
     show(selection, [*notice, *sections], cells, results, form, out)
     if failed:
@@ -205,9 +211,11 @@ def _run(cells: Sequence[Cell], results: Path, renew: bool = False) -> list[str]
         except KeyboardInterrupt:
             errors.print("\ninterrupted. The same command continues from here.")
             raise
-        except NlgnnError as error:  # the other cells can be measured all the same
+        except NlgnnError as error:  # the other cells can still be measured
             errors.print(f"{where}\nerror: {error}", soft_wrap=True, markup=False)
             failed.append(cell.name)
             continue
-        errors.print(f"{where}, {result['seconds']} s" if result else f"{where}: in work elsewhere", soft_wrap=True)
+        errors.print(
+            f"{where}, {result['seconds']} s" if result else f"{where}: another process measures it", soft_wrap=True
+        )
     return failed

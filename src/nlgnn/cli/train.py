@@ -22,6 +22,7 @@ from nlgnn.cli.options import all_flags, given_graph, own_tables, plan_keys, rea
 from nlgnn.cli.report import tell_report
 from nlgnn.datasets import describe
 from nlgnn.errors import NlgnnError, OptionError
+from nlgnn.files import refuse_existing
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.models.build import check_given, configure, resolve
@@ -64,7 +65,7 @@ def train_graph(given: dict[str, Any]) -> None:
     options = read_config(given.pop("config", None), PLAN_KEYS) | given
     settings = {name: options.pop(name, None) for name in PLAN_KEYS}
     if settings["out"] is not None:
-        RunFolder.refuse_existing(Path(settings["out"]))  # before tables are read
+        refuse_existing(Path(settings["out"]))  # before tables are read
     wanted = given_graph("train", settings["graph"], own_tables(settings), allow_unverified)
     model = settings["model"] or ("nlgcn" if wanted.tables is None else AUTO)
     protocol, controls = settings["splits"] or wanted.protocol, bool(settings["controls"])
@@ -84,7 +85,7 @@ def train_graph(given: dict[str, Any]) -> None:
         resolve(variant.system, plan.graph, plan.preset, variant.options)
     paths = _folders(Path(settings["out"] or _new_name(plan.graph, main.slug)), variants)
     for path in paths:
-        RunFolder.refuse_existing(path)  # all of them, before the first is trained into
+        refuse_existing(path)  # all of them, before the first is trained into
     graph = wanted.load()
     for variant in variants:  # the sizes of the graph are known now
         configure(variant.system, graph, plan.preset, **variant.options)
@@ -103,9 +104,8 @@ def _resume(path: Path, given: dict[str, Any], track: Track) -> None:
     asked_model = model and (AUTO if model.lower() == AUTO else get_system(model).name)
     for what, asked, there in (("graph", asked_graph, plan.graph), ("model", asked_model, plan.model)):
         if asked is not None and asked != there:
-            raise OptionError(
-                f"{path} holds the {what} {there!r}, not {asked!r}.", "Leave it out: it is in the folder."
-            )
+            how = f"Pass --model {there}." if ":" in there else "Leave it out: it is in the folder."
+            raise OptionError(f"{path} holds the {what} {there!r}, not {asked!r}.", how)
     if given:
         flag = f"--{next(iter(given)).replace('_', '-')}"
         raise OptionError(f"{flag} cannot change while resuming {path}.", "Train into a new folder instead.")
@@ -117,7 +117,7 @@ def _resume(path: Path, given: dict[str, Any], track: Track) -> None:
 
 
 def _train_all(plan: Plan, variants: list[Variant], paths: list[Path], graph: Graph, track: Track) -> None:
-    """Train each variant into its folder, going on where there is one, and show them side by side."""
+    """Train each variant into its folder, or resume it there, and show all results in one table."""
     trained: dict[str, tuple[Trained, Tracking]] = {}
     with _way_to_go_on(paths[0], len(variants) > 1, track):
         for variant, path in zip(variants, paths, strict=True):
@@ -133,14 +133,14 @@ def _way_to_go_on(path: Path, controls: bool, track: Track) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if path.exists():  # else nothing was begun
+        if path.exists():  # otherwise nothing was started
             command = f"nlgnn train --resume {shlex.quote(str(path))}" + " --controls" * controls
-            errors.print(f"\ninterrupted. Go on with: {command}{track(path).flags}", soft_wrap=True, markup=False)
+            errors.print(f"\ninterrupted. Continue with: {command}{track(path).flags}", soft_wrap=True, markup=False)
         raise
 
 
 def _train_or_resume(plan: Plan, variant: Variant, path: Path, graph: Graph, track: Track) -> tuple[Trained, Tracking]:
-    """Train a variant into its folder, or go on with the training there."""
+    """Train a variant into its folder, or resume the training there."""
     if errors.is_terminal:
         errors.print(f"training {variant.label} on {graph.name}, protocol {plan.protocol}", markup=False)
     tracked = track(path)
@@ -151,7 +151,7 @@ def _train_or_resume(plan: Plan, variant: Variant, path: Path, graph: Graph, tra
 
 
 def _show_trained(trained: Mapping[str, tuple[Trained, Tracking]]) -> None:
-    """Print the table of results, failed runs, folders and where to look at what was tracked."""
+    """Print the table of results, failed runs, folders and the places of tracked results."""
     console.print(result_table([(label, result) for label, (result, _) in trained.items()], console.width))
     for result, _ in trained.values():
         for run in result.runs:
@@ -191,7 +191,7 @@ def _train_automatically(plan: Plan, folder: RunFolder, graph: Graph, controls: 
 
     Args:
         plan: The plan, whose model is "auto".
-        folder: The run folder, new or begun earlier.
+        folder: The run folder, new or of an interrupted training.
         graph: The graph.
         controls: Whether to train the controls of the non-local candidate as well.
         track: A function that makes the tracking of one training from its folder.

@@ -18,8 +18,8 @@ from nlgnn.selection.auto import Decision, check_options, decide_tuned
 from nlgnn.selection.diagnosis import diagnose
 from nlgnn.training.train import AUTO
 from nlgnn.tuning.result import Tuned
-from nlgnn.tuning.space import check_space
-from nlgnn.tuning.tune import check_numbers, tune
+from nlgnn.tuning.space import check_numbers, check_space
+from nlgnn.tuning.tune import tune
 
 PLAN_KEYS = plan_keys("tune")
 CHOICE_AFTER_A_SEARCH = "Both models have the best setting of the search, which favours the non-local one."
@@ -35,8 +35,7 @@ def tune_graph(given: dict[str, Any]) -> None:
     as_json, allow_unverified = given.pop("as_json", False), given.pop("allow_unverified", False)
     given = read_config(given.pop("config", None), PLAN_KEYS) | given
     plan = {name: given.pop(name) for name in PLAN_KEYS if name in given}
-    plan["settings"] = _number_or_all(plan.get("settings", 24))
-    check_numbers(plan["settings"], plan.get("search_splits", 1), plan.get("search_epochs", 1))
+    check_numbers(**{name: plan[name] for name in ("settings", "search_splits", "search_epochs") if name in plan})
     wanted = given_graph("tune", plan.pop("graph", None), own_tables(plan), allow_unverified)
     name = plan.pop("model", "nlgcn" if wanted.tables is None else AUTO)
     plan["splits"] = plan.get("splits", wanted.protocol)
@@ -56,7 +55,7 @@ def tune_graph(given: dict[str, Any]) -> None:
         tuned = replace(tune(loaded, name, **plan, **given), tables=wanted.tables)
         decided, command = decide_tuned(loaded, tuned) if automatic else (None, tuned.command)
     except KeyboardInterrupt:
-        errors.print("\ninterrupted. Finished settings are kept: the same command goes on from here.")
+        errors.print("\ninterrupted. Finished settings are kept: the same command continues from here.")
         raise
     if as_json:
         choice = {} if decided is None else {"choice": {**decided._asdict(), "chosen": decided.chosen}}
@@ -64,17 +63,13 @@ def tune_graph(given: dict[str, Any]) -> None:
     else:
         show(tuned, decided, command)
     words += f"{decided.reason} {CHOICE_AFTER_A_SEARCH}" if decided else ""
-    default_name = f"tune-{tuned.graph}-{tuned.model}"
+    default_name = f"tune-{tuned.graph}-{tuned.model.replace(':', '.')}"
     name_in_database = plan.get("study", default_name) if "storage" in plan else ""
     write_report(
         report_folder(tuned.study, name_in_database) / "report.html",
         lambda path: write_tuning_page(path, tuned, command, words),
         errors if as_json else console,
     )
-
-
-def _number_or_all(text: str | int) -> int | str:
-    return int(text) if str(text).isdecimal() else str(text)
 
 
 def report_folder(study: str, name_in_database: str = "") -> Path:

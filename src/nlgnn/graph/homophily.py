@@ -124,7 +124,7 @@ def reconnected_homophily(order: NDArray[np.int64], y: NDArray[np.int64], kernel
         The homophily.
 
     Raises:
-        DataError: If the order is no permutation of the nodes, or no label is known.
+        DataError: If the order is not a permutation of the nodes, or no label is known.
         OptionError: If a kernel size is even.
 
     Example:
@@ -134,7 +134,7 @@ def reconnected_homophily(order: NDArray[np.int64], y: NDArray[np.int64], kernel
     order, y, n = np.asarray(order), np.asarray(y), len(y)
     if order.shape != (n,) or not np.array_equal(np.sort(order), np.arange(n)):
         raise DataError(
-            f"The order has shape {order.shape} and is no permutation of the {n} nodes.",
+            f"The order has shape {order.shape} and is not a permutation of the {n} nodes.",
             f"Give every number from 0 to {n - 1} once.",
         )
     _require_labels(y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -178,11 +179,17 @@ def make_splits(graph: Graph, protocol: str, runs: int | None = None, seed: int 
         raise OptionError(f"runs={runs} is not positive.", "Ask for at least one run.")
     if protocol in RANDOM_PROTOCOLS:
         return [random_split(graph.y, protocol, index, seed) for index in range(10 if runs is None else runs)]
-    available = list(RANDOM_PROTOCOLS) + list(graph.splits)
-    if not graph.splits.get(protocol):
-        raise OptionError(
-            f"graph {graph.name!r} has no splits {protocol!r}.",
-            nearest(protocol, available) if protocol not in FIXED_PROTOCOLS else f"It has: {', '.join(available)}.",
-        )
+    check_protocol(protocol, graph.name, [name for name, splits in graph.splits.items() if splits])
     fixed = graph.splits[protocol]
     return [fixed[run % len(fixed)] for run in range(len(fixed) if runs is None else runs)]
+
+
+def check_protocol(protocol: str, graph_name: str, fixed: Iterable[str]) -> None:
+    """Raise an `OptionError` unless a protocol is random or one of the fixed protocols of the graph."""
+    available = [*RANDOM_PROTOCOLS, *fixed]
+    if protocol not in available:
+        known = f"It has: {', '.join(available)}."
+        raise OptionError(
+            f"graph {graph_name!r} has no splits {protocol!r}.",
+            known if protocol in FIXED_PROTOCOLS else nearest(protocol, available),
+        )

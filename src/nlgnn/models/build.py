@@ -1,4 +1,4 @@
-"""From a name and options to a factory of models and a recipe."""
+"""Configuration of models: the factory and the recipe for a name and options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def dataset_options(graph_name: str, system: System, preset: str) -> dict[str, Any]:
-    """Return what is known of a dataset: its authors' metric, and settings published for this kind of model."""
+    """Return the known options of a dataset: its authors' metric, and settings published for this kind of model."""
     options: dict[str, Any] = {"metric": CATALOG[graph_name].metric} if graph_name in CATALOG else {}
     if trained_as(system).program:
         options |= trained_as(system).published.get(graph_name, {})
@@ -31,7 +31,7 @@ def dataset_options(graph_name: str, system: System, preset: str) -> dict[str, A
 
 
 def default_preset(graph_name: str) -> str:
-    """Return `released` where settings were published, `paper` on other named datasets, else `robust`."""
+    """Return `released` if settings were published, `paper` for other named datasets, else `robust`."""
     return "released" if graph_name in PUBLISHED else "paper" if graph_name in CATALOG else "robust"
 
 
@@ -41,7 +41,7 @@ def default_metric(graph: Graph) -> str:
 
 
 def default_protocol(graph: Graph) -> str:
-    """Return the user's own splits where there are some, else those of the dataset's authors, else `random-60`."""
+    """Return the user's own splits if there are any, else those of the dataset's authors, else `random-60`."""
     if "column" in graph.splits:
         return "column"
     return CATALOG[graph.name].default_protocol if graph.name in CATALOG else "random-60"
@@ -68,7 +68,7 @@ def resolve(
     for option in options:
         if option not in known:
             owners = [other.name for other in SYSTEMS.values() if option in model_options(other)]
-            how = f"It is one of {', '.join(owners)}." if owners else nearest(option, sorted(known))
+            how = f"Models with this option: {', '.join(owners)}." if owners else nearest(option, sorted(known))
             if option in Recipe.model_fields:
                 how = f"It is an option of gradient training. {system.name} has: {', '.join(sorted(known))}."
             raise OptionError(f"{system.name} has no option {option!r}.", how)
@@ -76,7 +76,7 @@ def resolve(
     of_dataset = dataset_options(graph_name, system, preset)
     bundles = {**system.defaults, **PRESETS[preset], **trained_as(system).program, **of_dataset}
     if "dropout" in options:
-        bundles.pop("conv_dropout", None)  # one rate given is both, unless the other is given too
+        bundles.pop("conv_dropout", None)  # a given rate applies to both, unless the other one is given too
     chosen = {option: value for option, value in bundles.items() if option in known} | dict(options)
     recipe = Recipe(**{option: value for option, value in chosen.items() if option in for_recipe})
     model_class = load(system)
@@ -93,20 +93,20 @@ def resolve(
 
 
 def check_given(name: str, graph_name: str, preset: str | None, options: Mapping[str, Any]) -> None:
-    """Raise an `OptionError` for an option that a user gave and that the model does not take, or that changes nothing.
+    """Raise an `OptionError` for a given option that the model does not take, or that has no effect.
 
-    Presets and run folders may hold options that change nothing: see `resolve`.
+    Presets and run folders may contain options without effect: see `resolve`.
     """
     resolve(name, graph_name, preset, options)
     refuse_idle(get_system(name), {option: (value,) for option, value in options.items()})
 
 
 def configure(name: str, graph: Graph, preset: str | None = None, **options: Any) -> tuple[partial[Any], Recipe]:
-    """Return what makes a fresh model of a name for a graph, and how to train it.
+    """Return a factory of fresh models for a graph, and the recipe to train them.
 
     Args:
         name: One of the names that `nlgnn models` lists.
-        graph: Gives the number of features and classes and, where its name is known, published settings.
+        graph: The graph. It gives the number of features and classes and, if its name is known, published settings.
         preset: paper, released or robust; by default the one that suits the graph.
         options: Any field of `Recipe`, and any keyword argument of the model, with `hidden` for `hidden_channels` and
             `embedding` for `embedding_channels`.

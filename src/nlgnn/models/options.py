@@ -30,7 +30,7 @@ UNDECLARED = Annotated[int | float | str, Field(union_mode="left_to_right")]
 class ModelOption:
     """An option of a model: a flag, a key of a TOML file, a keyword argument.
 
-    `bounded` is the type with the bounds that its values have to keep.
+    `bounded` is the type with the bounds of its values.
     """
 
     name: str
@@ -41,7 +41,7 @@ class ModelOption:
     required: bool = False
 
     def check(self, value: Any) -> Any:
-        """Return a value in the type of the option; raise an `OptionError` where it is none."""
+        """Return a value in the type of the option; raise an `OptionError` if it does not fit."""
         from nlgnn.nn.base import check_value
 
         return check_value(self.name, value, TypeAdapter(self.bounded), f"{self.name}: {self.help}")
@@ -53,7 +53,7 @@ def keyword_of(name: str) -> str:
 
 
 def given_sizes(system: System, arguments: Mapping[str, Any], **sizes: int) -> dict[str, int]:
-    """Return those sizes of a graph that the class of a model takes; the number of nodes only where it is needed."""
+    """Return the sizes of a graph that the class of a model takes; the number of nodes only if it is needed."""
     parameters = inspect.signature(load(system)).parameters
     asked = {name for name in sizes if name in parameters}
     if arguments.get("space_input") != "adjacency" and "num_nodes" in asked:
@@ -62,7 +62,7 @@ def given_sizes(system: System, arguments: Mapping[str, Any], **sizes: int) -> d
 
 
 class Idle(NamedTuple):
-    """Why an option changes nothing, and the option that would let it."""
+    """The reason why an option has no effect, and the option with which it would have one."""
 
     why: str
     instead: str
@@ -79,14 +79,14 @@ def idle_options(system: System, options: Mapping[str, Sequence[Any]]) -> dict[s
     if system.kind != "non-local":
         return {}
     if orders == {"learned"}:
-        learned = Idle("a learned order has no score, and a loss of its own", "order='score'")
+        learned = Idle("a learned order has no score, and its own loss", "order='score'")
         return dict.fromkeys((*SCORE, "local_loss"), learned)
     space = ("frozen", *(f"space_{name}" for name in SPACE))
     return {} if "learned" in orders else dict.fromkeys(space, Idle("no order is learned", "order='learned'"))
 
 
 def refuse_idle(system: System, given: Mapping[str, Sequence[Any]]) -> None:
-    """Raise for an option that a user gave and that changes nothing; presets may hold some."""
+    """Raise for a given option that has no effect; presets may contain some."""
     idle = idle_options(system, given)
     for name, values in given.items():
         if name in idle:

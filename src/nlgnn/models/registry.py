@@ -15,7 +15,7 @@ from nlgnn.errors import OptionError, nearest
 
 Options = Mapping[str, Any]
 SETTINGS: dict[str, Any] = tomllib.loads(files("nlgnn.models").joinpath("settings.toml").read_text("utf-8"))
-PRESETS: Mapping[str, Options] = SETTINGS["presets"]  # options that a model does not have are passed over
+PRESETS: Mapping[str, Options] = SETTINGS["presets"]  # options that a model does not have are ignored
 
 
 class Published(NamedTuple):
@@ -40,16 +40,16 @@ class System:
         path: Module and class; for the non-local or voting version of another model, that of the other model.
         summary: What the model does, in a few words.
         source: Who proposed it.
-        defaults: Options that hold unless a preset or a dataset has others.
+        defaults: Options that apply unless a preset or a dataset sets them.
         search_space: Values to search over, by option.
         fixed: Options that the name implies, which cannot be chosen.
         local: The name of the local part of a non-local or voting model.
-        kind: Whether it is a local model, the non-local version of one, votes around one, or a shallow model, which is
+        kind: The kind of model: local, the non-local version of a local model, votes around one, or shallow, which is
             trained without gradients.
-        program: How its own authors train it. It wins over presets.
+        program: The training options of its authors. They override presets.
         published: Options that its own authors published, by dataset.
         variants: Options of the named forms of a model whose publications report the best of several.
-        settings: What is tried on a dataset for which nothing is published.
+        settings: The settings that are tried on a dataset without published ones.
     """
 
     name: str
@@ -139,6 +139,9 @@ def register(name: str, model_class: type[Any], *, summary: str = "", **settings
     Returns:
         The registry entry.
 
+    Raises:
+        OptionError: If a model of the package has the name, or the name has a colon.
+
     Example:
         >>> from nlgnn.models.registry import register
         >>> from nlgnn.nn import MLP
@@ -146,10 +149,16 @@ def register(name: str, model_class: type[Any], *, summary: str = "", **settings
         >>> register("wide", Wide, summary="a wide MLP").name
         'wide'
     """
+    if ":" in name or (name in SYSTEMS and name not in _CLASSES):
+        raise OptionError(f"the name {name!r} is taken or has a colon.", "Choose another one.")
+    if not isinstance(model_class, type):
+        raise OptionError(f"{model_class!r} is not a class.", "Give a subclass of torch.nn.Module.")
+    return _add(name, model_class, summary=summary, **settings)
+
+
+def _add(name: str, model_class: type[Any], summary: str = "", **settings: Any) -> System:
     from nlgnn.shallow.base import ShallowModel
 
-    if name in SYSTEMS and name not in _CLASSES:
-        raise OptionError(f"the name {name!r} is taken.", "Choose another one.")
     path = f"{model_class.__module__}:{model_class.__qualname__}"
     if issubclass(model_class, ShallowModel):
         settings = {"kind": "shallow", "search_space": {}, "program": {"features": "none"}, **settings}
@@ -161,24 +170,24 @@ def register(name: str, model_class: type[Any], *, summary: str = "", **settings
 def resolve_class(path: str) -> System:
     """Import the class of a `package.module:Class` name and register it under that name.
 
-    Only call this with what a user gave: a name that was read from a file must never cause an import.
+    Only call this with a name that the user typed: a name from a run folder must never cause an import.
     """
-    from torch import nn
-
-    from nlgnn.shallow.base import ShallowModel
-
     module_name, _, name = path.partition(":")
     try:
         module = import_module(module_name)
     except Exception as error:  # a user's module may fail in any way
         what = f"{module_name} cannot be imported: {type(error).__name__}: {error}."
         raise OptionError(what, "Name it as package.module:Class; --debug shows the whole error.") from error
+    from torch import nn
+
+    from nlgnn.shallow.base import ShallowModel
+
     classes = {key: one for key, one in vars(module).items() if isinstance(one, type)}
     found = {key: one for key, one in classes.items() if issubclass(one, nn.Module | ShallowModel)}
     if name not in found:
-        raise OptionError(f"{module_name} has no torch.nn.Module {name!r}.", nearest(name, found))
-    model_class = found[name]
-    return register(path, model_class)
+        how = nearest(name, found) if found else "Name a module that defines one, as package.module:Class."
+        raise OptionError(f"{module_name} has no torch.nn.Module {name!r}.", how)
+    return _add(path, found[name])
 
 
 def get_system(name: str) -> System:
@@ -213,5 +222,5 @@ def load(system: System) -> Any:
 
 
 def trained_as(system: System) -> System:
-    """Return the model whose programme holds: that of the local part, for the two to be compared."""
+    """Return the model whose training programme applies: the local part, so that both can be compared."""
     return system if system.local is None else SYSTEMS[system.local]

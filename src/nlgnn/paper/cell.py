@@ -172,6 +172,10 @@ class Measured(NamedTuple):
         """The chosen options, empty while the cell is open."""
         return self.result["options"] if self.result else {}
 
+    def labels(self, when: Literal["before", "after"]) -> list[int]:
+        """Return the recorded labels along the order before training or at the chosen epoch."""
+        return [int(digit) for digit in self.result["labels"][when]] if self.result else []
+
     @property
     def seconds(self) -> float:
         """Seconds of all trainings, those of the search included."""
@@ -204,6 +208,9 @@ class Measured(NamedTuple):
         """Return True if both are measured on the same splits by versions with the same figures."""
         both = self.result is not None and other.result is not None and self.older == other.older
         return both and self.cell.protocol == other.cell.protocol and len(self.tests) == len(other.tests)
+
+
+Found = Mapping[str, Measured]  # cells by name, open ones included
 
 
 class Difference(NamedTuple):
@@ -266,13 +273,13 @@ def read_cell(cell: Cell, path: Path, check: bool = True) -> dict[str, Any]:
         DataError: If the file cannot be read, or if the cell has other settings now. Older cells are not checked,
             because options have been renamed since.
     """
-    result = _load(path, path.stat().st_mtime_ns)
     try:
+        result = _load(path, path.stat().st_mtime_ns)
         if not check or is_older(result):
             return result
         recorded = {**result, **result["model"], **result["recipe"]}
         today = cell.settings(result)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path} cannot be read: {error}.", REMEDY) from None
     check_unchanged(path, recorded, today)
     return result
@@ -280,11 +287,8 @@ def read_cell(cell: Cell, path: Path, check: bool = True) -> dict[str, Any]:
 
 @cache
 def _load(path: Path, changed: int) -> dict[str, Any]:
-    try:
-        result: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        _ = result["model"], result["recipe"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} cannot be read: {error}.", REMEDY) from None
+    result: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    _ = result["model"], result["recipe"]  # every cell has them
     return result
 
 
@@ -303,7 +307,7 @@ def read_cells(cells: Iterable[Cell], results: Path, check: bool = True) -> dict
     return found
 
 
-def check_unchanged(where: Path, recorded: Settings, today: Settings) -> None:
+def check_unchanged(where: Path | str, recorded: Settings, today: Settings) -> None:
     """Raise DataError if a recorded setting differs. Settings that were not recorded did not exist then."""
     for name, value in today.items():
         if recorded.get(name, value) != value:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 
 from nlgnn.models.registry import PUBLISHED, get_system
 from nlgnn.paper import plans
-from nlgnn.paper.cell import NOTHING, OPEN, Cell, Measured, caption, difference, read_cells, words
+from nlgnn.paper.cell import NOTHING, OPEN, Found, Measured, caption, difference, words
 from nlgnn.paper.findings import Comparison
 from nlgnn.paper.numbers import (
     AGREES,
@@ -21,17 +20,14 @@ from nlgnn.paper.numbers import (
 )
 from nlgnn.report.table import Rows, Section
 
-SYSTEM_ORDER = (*plans.LOCAL, *plans.COMPARED, "cpgcn", "dirgcn", "linkx", "gcnii", "sage")
-
-
 # Compared systems
 
 
-def system_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
+def system_sections(found: Found) -> list[Section]:
     """Return all systems in one matrix, then each with its printed figures, then cells under other conditions."""
-    found = sorted(read_cells(cells, results).values(), key=lambda one: SYSTEM_ORDER.index(one.cell.system))
-    main = [one for one in found if not one.cell.condition]
-    extra = [one for one in found if one.cell.condition]
+    ordered = sorted(found.values(), key=lambda one: plans.SYSTEM_ORDER.index(one.cell.system))
+    main = [one for one in ordered if not one.cell.condition]
+    extra = [one for one in ordered if one.cell.condition]
     if not main:
         return []
     sections = [_matrix(main)]
@@ -127,13 +123,12 @@ CONTROLS_OF = {
 }
 
 
-def order_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
+def order_sections(found: Found) -> list[Section]:
     """Return the summary, the planted graphs, harder planted graphs, and the real graphs."""
-    found = list(read_cells(cells, results).values())
-    planted = [one for one in found if one.cell.planted]
+    planted = [one for one in found.values() if one.cell.planted]
     easy = [one for one in planted if one.cell.planted and one.cell.planted[1:] == (0, 1.0)]
     by_graph: dict[str, dict[str, list[Measured]]] = {}
-    for one in found:
+    for one in found.values():
         if not one.cell.planted:
             by_graph.setdefault(one.cell.dataset, {})[one.cell.condition] = [one]
     graphs = [Comparison(dataset, own) for dataset, own in by_graph.items()]

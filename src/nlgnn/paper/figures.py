@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from nlgnn.paper import plans
-from nlgnn.paper.cell import Cell, Measured, read_cells
+from nlgnn.paper.cell import Cell, Found, Measured, read_cells, words
 from nlgnn.paper.findings import MAIN, OTHERS, read_comparisons
 from nlgnn.paper.numbers import ABOVE, AGREES, BELOW, Printed, agreement, printed_accuracy, printed_cpgcn
 from nlgnn.report.figures import PALETTE, save_chart
@@ -27,15 +27,17 @@ LEVELS = {
 
 def page_parts(cells: Sequence[Cell], results: Path) -> list[Part]:
     """Return the headline and the figures of the HTML report, from the cells measured so far."""
-    accuracies = [
-        cell for cell in cells if cell.store in ("framework", "systems") and not (cell.main or cell.condition)
-    ]
-    measured = [one for one in read_cells(accuracies, results).values() if one.result]
-    sequences = read_cells([cell for cell in cells if cell.store == "sequence"], results)
+    # Cells of different stores may have one name.
+    framework, systems, sequences = (
+        read_cells([cell for cell in cells if cell.store == store], results)
+        for store in ("framework", "systems", "sequence")
+    )
+    main = [one for found in (framework, systems) for one in found.values() if one.result]
+    measured = [one for one in main if not (one.cell.main or one.cell.condition)]
     return [
         *headlines(measured),
         *paper_figures([one for one in measured if one.cell.protocol == plans.RANDOM_60]),
-        *difference_figures(cells, results),
+        *difference_figures(framework),
         *(sequence_figure(one) for one in sequences.values() if one.result),
     ]
 
@@ -56,12 +58,9 @@ def headlines(measured: Sequence[Measured]) -> list[Headline]:
             own[mark] += one.cell.system in plans.NON_LOCAL
     if not marks:
         return []
-    what = "of our mean test accuracies are within one standard deviation of the paper's"
-    sentences = [
-        f"{marks[ABOVE]} are above and {marks[BELOW]} below. Of {', '.join(plans.NON_LOCAL)} alone, {own[AGREES]} of "
-        f"{own.total()} agree.",
-    ]
-    return [Headline(f"{marks[AGREES]} of {marks.total()}", what, sentences)]
+    others = f"{marks[ABOVE]} are above and {marks[BELOW]} below."
+    non_local = f"Of {', '.join(plans.NON_LOCAL)} alone, {own[AGREES]} of {own.total()} agree."
+    return [Headline(f"{marks[AGREES]} of {marks.total()}", words()["figure"]["headline"], [f"{others} {non_local}"])]
 
 
 def paper_rows(measured: Sequence[Measured]) -> list[dict[str, Any]]:
@@ -85,27 +84,22 @@ def paper_figures(measured: Sequence[Measured]) -> list[Figure]:
     figures = []
     for system in (*plans.NON_LOCAL, *plans.LOCAL):
         rows = paper_rows([one for one in measured if one.cell.system == system])
-        words = "Mean test accuracy on random-60 splits; bars show one standard deviation."
         if rows:
             chart = means_chart("graph", "test accuracy %", len(rows))
             title = f"{system}: ours and the paper's"
-            figures.append(Figure(title, chart, {"rows": columns_of(rows)}, words, half=True))
+            figures.append(Figure(title, chart, {"rows": columns_of(rows)}, words()["figure"]["means"], half=True))
     return figures
 
 
-def difference_figures(cells: Sequence[Cell], results: Path) -> list[Figure]:
+def difference_figures(found: Found) -> list[Figure]:
     """Return the paired differences of non-local models from their local parts and controls."""
-    comparisons = read_comparisons([cell for cell in cells if cell.store == "framework"], results)
-    words = (
-        "Mean paired differences of test accuracy over the same random-60 splits and seeds, with 95 % t-intervals over "
-        "splits."
-    )
+    comparisons = read_comparisons(found)
     figures: list[Figure] = []
     for other in OTHERS:
-        found = {f"{one.dataset}, {one.main.cell.system}": one.minus(MAIN, other) for one in comparisons}
-        intervals = {label: difference.interval if difference else None for label, difference in found.items()}
+        minus = {f"{one.dataset}, {one.main.cell.system}": one.minus(MAIN, other) for one in comparisons}
+        intervals = {label: difference.interval if difference else None for label, difference in minus.items()}
         title = "Non-local model minus " + ("its local part" if other == "local" else other)
-        figures += differences_figures(title, "points of test accuracy", intervals, words)
+        figures += differences_figures(title, "points of test accuracy", intervals, words()["figure"]["differences"])
     return figures
 
 
@@ -115,21 +109,17 @@ def difference_figures(cells: Sequence[Cell], results: Path) -> list[Figure]:
 def sequence_title(one: Measured) -> str:
     """Return the title of the picture of a sorted sequence."""
     levels = one.result["homophily"] if one.result else {}
-    return (
-        f"{one.cell.dataset}: all nodes, sorted by the score of {one.cell.system} (H of a random order "
-        f"{levels['chance']:.2f}, of the graph {levels['graph']:.2f})"
-    )
+    return str(words()["figure"]["sequence"]).format(dataset=one.cell.dataset, system=one.cell.system, **levels)
 
 
 def sequence_labels(one: Measured) -> dict[str, list[int]]:
     """Return the labels along both orders of a cell by title."""
     assert one.result is not None
     levels, run = one.result["homophily"], one.result["runs"][0]
-    titles = {
-        "before": f"before training: H {levels['before'][0]:.2f}",
-        "after": f"epoch {run['chosen_epoch']}: H {levels['after'][0]:.2f}",
+    return {
+        f"before training: H {levels['before'][0]:.2f}": one.labels("before"),
+        f"epoch {run['chosen_epoch']}: H {levels['after'][0]:.2f}": one.labels("after"),
     }
-    return {title: [int(digit) for digit in one.result["labels"][when]] for when, title in titles.items()}
 
 
 def sequence_figure(one: Measured) -> Figure:
@@ -138,55 +128,51 @@ def sequence_figure(one: Measured) -> Figure:
 
     assert one.result is not None
     names, orders = one.result["class names"], sequence_labels(one)
-    words = f"{sequence_title(one)}. One training on the first random-60 split. Long orders show shares of classes."
+    text = words()["figure"]["one-training"].format(title=sequence_title(one))
     chart = labels_chart("", names, orders).properties(data=altair.NamedData("rows"), width=640)
     tables = {"rows": columns_of(label_rows(names, orders))}
-    return Figure(f"The sorted sequence of {one.cell.dataset}", chart, tables, words, renderer="canvas")
+    return Figure(f"The sorted sequence of {one.cell.dataset}", chart, tables, text, renderer="canvas")
 
 
 # Pictures of the generated pages
 
 
-def draw_sequences(cells: Sequence[Cell], results: Path, folder: Path) -> None:
+def draw_sequences(found: Found, folder: Path) -> None:
     """Write one SVG file per measured sequence that the page shows."""
-    for one in read_cells(cells, results).values():
+    for one in found.values():
         if one.result and one.cell.dataset in DRAWN:
             chart = labels_chart(sequence_title(one), one.result["class names"], sequence_labels(one))
             save_chart(chart, folder / f"sequence-{one.cell.dataset}.svg")
 
 
-def draw_planted_orders(cells: Sequence[Cell], results: Path, folder: Path) -> None:
+def draw_planted_orders(found: Found, folder: Path) -> None:
     """Write order.svg: the first planted graph sorted by score and in the learned order, before and after training."""
-    found = {one.cell.condition: one for one in _planted(cells, results)
+    chosen = {one.cell.condition: one for one in _planted(found)
              if one.cell.planted == (plans.PLANTED_SEEDS[0], 0, 1.0)}  # fmt: skip
-    if not {plans.SCORE, plans.VOTE} <= found.keys():
+    if not {plans.SCORE, plans.VOTE} <= chosen.keys():
         return
     orders = {}
     for name, condition in (("by score", plans.SCORE), ("learned", plans.VOTE)):
-        result = found[condition].result
+        result = chosen[condition].result
         assert result is not None
-        orders[f"{name}, before training"] = [int(digit) for digit in result["labels"]["before"]]
-        epoch = result["runs"][0]["chosen_epoch"]
-        orders[f"{name}, epoch {epoch}"] = [int(digit) for digit in result["labels"]["after"]]
+        orders[f"{name}, before training"] = chosen[condition].labels("before")
+        orders[f"{name}, epoch {result['runs'][0]['chosen_epoch']}"] = chosen[condition].labels("after")
         names = result["class names"]
-    title = (
-        f"A planted order: labels of all nodes, sorted by score (test {found[plans.SCORE].test} %) and in the learned "
-        f"order (test {found[plans.VOTE].test} %)"
-    )
+    title = words()["figure"]["planted"].format(score=chosen[plans.SCORE].test, learned=chosen[plans.VOTE].test)
     save_chart(labels_chart(title, names, orders), folder / "order.svg")
 
 
-def draw_degradation(cells: Sequence[Cell], results: Path, folder: Path) -> None:
+def draw_degradation(found: Found, folder: Path) -> None:
     """Write order-degrades.svg: test accuracy on planted graphs against noise and known labels."""
-    planted = _planted(cells, results)
+    planted = _planted(found)
     rows = degradation_rows(planted)
     if any(row["level"] not in ("0", "100 %") for row in rows):
         local = [one.test.mean for one in planted if one.cell.condition == plans.LOCAL_PART and one.test]
         save_chart(_degradation_chart(rows, fmean(local) if local else None), folder / "order-degrades.svg")
 
 
-def _planted(cells: Sequence[Cell], results: Path) -> list[Measured]:
-    return [one for one in read_cells([cell for cell in cells if cell.planted], results).values() if one.result]
+def _planted(found: Found) -> list[Measured]:
+    return [one for one in found.values() if one.cell.planted and one.result]
 
 
 def degradation_rows(planted: Sequence[Measured]) -> list[dict[str, Any]]:
@@ -222,7 +208,5 @@ def _degradation_chart(rows: Sequence[Mapping[str, Any]], local: float | None) -
             rule = altair.Chart(altair.Data(values=[{}])).mark_rule(strokeDash=[5, 4], color="#666")
             layers.append(rule.encode(y=altair.YDatum(local, scale=scale)))
         panels.append(altair.layer(*layers).properties(width=330, height=260))
-    title = "Planted graphs made harder: test accuracy on three graphs, lines through the means"
-    if local is not None:
-        title += f"; dashed: the local part on the unchanged graph, {local:.1f}"
+    title = words()["figure"]["harder"] + (words()["figure"]["dashed"].format(local=local) if local else "")
     return altair.hconcat(*panels).properties(title=title)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
@@ -16,12 +15,11 @@ from nlgnn.paper.cell import (
     OPEN,
     Cell,
     Difference,
+    Found,
     Measured,
     caption,
-    cell_path,
     check_unchanged,
     difference,
-    read_cells,
     words,
 )
 from nlgnn.paper.numbers import BELOW, Printed, agreement, printed_accuracy, shortfall
@@ -61,18 +59,18 @@ class Comparison(NamedTuple):
         return str(self.minus(name, other) or OPEN) if self.has(name) and self.has(other) else NOTHING
 
 
-def read_comparisons(cells: Sequence[Cell], results: Path, protocol: str = RANDOM_60) -> list[Comparison]:
-    """Return one comparison for each non-local main cell among `cells`."""
+def read_comparisons(found: Found, protocol: str = RANDOM_60) -> list[Comparison]:
+    """Return one comparison for each non-local main cell among the cells."""
+    cells = [one.cell for one in found.values()]
     mains = [cell for cell in cells if cell.system in NON_LOCAL and cell.main is None and not cell.condition]
-    found = read_cells(cells, results)
     return [
-        _comparison(cell, results, found)
+        _comparison(cell, found)
         for cell in mains
         if cell.protocol == protocol or (cell.dataset in HUGE_DATASETS and protocol == RANDOM_60)
     ]
 
 
-def _comparison(cell: Cell, results: Path, found: Mapping[str, Measured]) -> Comparison:
+def _comparison(cell: Cell, found: Found) -> Comparison:
     local = str(get_system(cell.system).local)
     sides = {MAIN: (cell.system, ""), "local": (local, ""), **{name: (cell.system, name) for name in CONTROLS}}
     by_seed: dict[str, list[Measured]] = {}
@@ -80,26 +78,25 @@ def _comparison(cell: Cell, results: Path, found: Mapping[str, Measured]) -> Com
         wanted = [framework_cell(cell.dataset, system, cell.protocol, control, again) for again in range(SEEDS)]
         by_seed[side] = [found.get(one.name, Measured(one, None)) for one in wanted if wanted[0].name in found]
         for one in by_seed[side]:
-            _check_follower(one, results)
+            _check_follower(one, found)
     return Comparison(cell.dataset, by_seed)
 
 
-def _check_follower(one: Measured, results: Path) -> None:
+def _check_follower(one: Measured, found: Found) -> None:
     """Raise DataError if a control or a further seed has other options than its main cell of the same version."""
-    if one.cell.main is None or one.result is None:
-        return
-    main = next(iter(read_cells([one.cell.main], results).values()))
-    if main.result is not None and main.older == one.older:
-        check_unchanged(cell_path(one.cell, results), one.options, {**main.options, **one.cell.changes})
+    main = found.get(one.cell.main.name) if one.cell.main else None
+    if main and main.result and one.result and main.older == one.older:
+        file = f"{one.cell.store}/{one.cell.name}.json"
+        check_unchanged(file, one.options, {**main.options, **one.cell.changes})
 
 
-def result_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
+def result_sections(found: Found) -> list[Section]:
     """Return the best model of each graph, the paper's claims, and the cost of all cells."""
-    comparisons = read_comparisons(cells, results)
+    comparisons = read_comparisons(found)
     if not comparisons:
         return []
-    sections = [*best_sections(comparisons), claim_section(comparisons, read_cells(cells, results))]
-    return [*sections, *control_sections(cells, results), cost_section(cells, results)]
+    sections = [*best_sections(comparisons), claim_section(comparisons, found)]
+    return [*sections, *control_sections(found), cost_section(found)]
 
 
 def best_sections(comparisons: Sequence[Comparison]) -> list[Section]:
@@ -144,7 +141,7 @@ def best_printed(dataset: str) -> Printed | None:
 # Claims
 
 
-def claim_section(comparisons: Sequence[Comparison], found: Mapping[str, Measured]) -> Section:
+def claim_section(comparisons: Sequence[Comparison], found: Found) -> Section:
     """Return each claim of the paper with what was measured about it."""
     known = [one for one in comparisons if one.dataset not in HUGE_DATASETS]
     disassortative = [one for one in known if one.dataset in (*plans.FIRST, *plans.SECOND)]
@@ -169,9 +166,7 @@ def _claim(claim: str, seen: str, agreeing: int, known: int, total: int) -> dict
     return {"claim": claim, "measured": seen or OPEN, "holds on": counts, "verdict": verdict}
 
 
-def _category_claim(
-    claim: str, datasets: Sequence[str], found: Mapping[str, Measured], neighbours_help: bool
-) -> dict[str, str]:
+def _category_claim(claim: str, datasets: Sequence[str], found: Found, neighbours_help: bool) -> dict[str, str]:
     datasets = [dataset for dataset in datasets if dataset not in HUGE_DATASETS]
     seen, agreeing = [], 0
     for dataset in datasets:
@@ -205,12 +200,12 @@ def _homophily_claim(claim: str, comparisons: Sequence[Comparison]) -> dict[str,
 # Controls and cost
 
 
-def control_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
+def control_sections(found: Found) -> list[Section]:
     """Return every measured non-local model with its local part and its controls, on both kinds of splits."""
     sections = []
     for protocol in (RANDOM_60, GEOM_GCN):
         rows: Rows = []
-        for one in read_comparisons(cells, results, protocol):
+        for one in read_comparisons(found, protocol):
             if one.main.result is None:
                 continue
             row = {"dataset": one.dataset, "model": one.main.cell.system, "ours": one.main.figure}
@@ -224,9 +219,8 @@ def control_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
     return sections
 
 
-def cost_section(cells: Sequence[Cell], results: Path) -> Section:
+def cost_section(found: Found) -> Section:
     """Return the seconds of training by graph and model."""
-    found = read_cells(cells, results)
     measured = [one for one in found.values() if one.result]
     rows: Rows = []
     for dataset in dict.fromkeys(one.cell.dataset for one in measured):
@@ -243,9 +237,8 @@ def cost_section(cells: Sequence[Cell], results: Path) -> Section:
 # Ablation
 
 
-def ablation_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
+def ablation_sections(found: Found) -> list[Section]:
     """Return the published settings with one change at a time."""
-    found = read_cells(cells, results)
     sections = []
     for question, conditions in plans.DATA["ablation"].items():
         rows = [_ablation_row(one, found) for one in found.values() if one.cell.condition in conditions]
@@ -255,7 +248,7 @@ def ablation_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
     return sections
 
 
-def _ablation_row(one: Measured, found: Mapping[str, Measured]) -> dict[str, str]:
+def _ablation_row(one: Measured, found: Found) -> dict[str, str]:
     dataset, system = one.cell.dataset, PUBLISHED[one.cell.dataset].system
     main, printed = found.get(framework_cell(dataset, system).name), printed_accuracy(system, dataset)
     return {

@@ -8,8 +8,7 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -24,8 +23,8 @@ from nlgnn import __version__
 from nlgnn.analysis import kernel_sizes, order_before_and_after, reconnected_homophily
 from nlgnn.datasets import load_graph
 from nlgnn.datasets.synthetic import planted_order_graph
-from nlgnn.errors import DataError, NlgnnError
-from nlgnn.files import claim, write_whole
+from nlgnn.errors import NlgnnError
+from nlgnn.files import claim, write_text, writing
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.homophily import chance_homophily, node_homophily
 from nlgnn.graph.splits import Split, make_splits
@@ -68,7 +67,8 @@ def run_cell(cell: Cell, results: Path, progress: bool = True, renew: bool = Fal
         The content of the cell's file, or None if another process measures it.
 
     Raises:
-        DataError: If the file cannot be read or written, or if the cell was measured with other settings.
+        DataError: If the file cannot be read, or if the cell was measured with other settings.
+        NlgnnError: If the file cannot be written.
     """
     path = cell_path(cell, results)
     if not _is_done(cell, path, renew):
@@ -85,25 +85,13 @@ def run_cell(cell: Cell, results: Path, progress: bool = True, renew: bool = Fal
                 whole = {"dataset": cell.dataset, "model": {}, "recipe": {}, **result, "versions": versions()}
                 text = json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
                 with writing(path):
-                    write_whole(path, partial(Path.write_text, data=text))
+                    write_text(path, text)
             shutil.rmtree(unfinished, ignore_errors=True)
     return read_cell(cell, path)
 
 
 def _is_done(cell: Cell, path: Path, renew: bool) -> bool:
     return path.exists() and not (renew and is_older(read_cell(cell, path)))
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn errors of the file system into a DataError that names the file."""
-    try:
-        yield
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be written: {error.strerror or error}.",
-            "Free some space or name another folder with --out; cells that were measured before are kept.",
-        ) from error
 
 
 def make_folder(path: Path) -> None:
@@ -210,7 +198,7 @@ def _search(cell: Cell, graph: Graph, splits: Sequence[Split], kept: Path, progr
                 "val": None if failed else fmean(run.val[settings[number][1].metric] for run in runs),
                 "seconds": round(sum(run.seconds for run in runs), 1),
             }
-        write_whole(kept, partial(Path.write_text, data=json.dumps(list(done.values()), indent=1)))
+        write_text(kept, json.dumps(list(done.values()), indent=1))
     return [{key: done[number][key] for key in ("options", "val", "seconds")} for number in sorted(done)]
 
 

@@ -10,11 +10,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nlgnn.errors import DataError, OptionError, nearest
-from nlgnn.files import write_whole
-from nlgnn.paper import extra_tables, findings, plans, tables
-from nlgnn.paper.cell import HUGE_DATASETS, Cell, Measured, caption, cell_path, difference, files_are_here, read_cells
+from nlgnn.files import write_text, writing
+from nlgnn.paper import benchmark, extra_tables, findings, plans, tables
+from nlgnn.paper.cell import (
+    HUGE_DATASETS,
+    Cell,
+    Found,
+    Measured,
+    caption,
+    cell_path,
+    difference,
+    files_are_here,
+    read_cells,
+)
 from nlgnn.paper.figures import draw_degradation, draw_planted_orders, draw_sequences
-from nlgnn.paper.measure import make_folder, writing
+from nlgnn.paper.measure import make_folder
 from nlgnn.paper.numbers import printed_cpgcn, printed_validation
 from nlgnn.paper.tables import accuracy_sections, homophily_sections
 from nlgnn.report.table import Rows, Section
@@ -25,7 +35,7 @@ class Table(NamedTuple):
     """A table of the reproduction: its cells, and the sections that show them."""
 
     cells: Callable[[Path], Sequence[Cell]]
-    sections: Callable[[Sequence[Cell], Path], list[Section]]
+    sections: Callable[[Found], list[Section]]
 
 
 TABLES: dict[str, Table] = {
@@ -50,8 +60,9 @@ TABLES: dict[str, Table] = {
     "ablation": Table(plans.ablation_cells, findings.ablation_sections),
     "order": Table(plans.order_cells, extra_tables.order_sections),
     "systems": Table(plans.system_cells, extra_tables.system_sections),
+    "benchmark": Table(benchmark.benchmark_cells, benchmark.benchmark_sections),
 }
-PAGES = ("paper", "systems", "learned_order")
+PAGES = ("paper", "systems", "learned_order", "benchmark")
 
 
 def get_table(name: str) -> Table:
@@ -95,7 +106,7 @@ def make_page(name: str, results: Path) -> str:
 def _fill(wanted: str, results: Path) -> str:
     if wanted.startswith("table "):
         table = get_table(wanted.removeprefix("table "))
-        return markdown_page("", table.sections(table.cells(results), results)).strip()
+        return markdown_page("", table.sections(read_cells(table.cells(results), results))).strip()
     found = {name: one for table in ("systems", "results")
              for name, one in read_cells(TABLES[table].cells(results), results).items()}  # fmt: skip
     names = wanted.split(" - ")
@@ -113,10 +124,10 @@ def write_pages(folder: Path, results: Path) -> list[Path]:
     for name in PAGES:
         path = folder / f"{name}.md"
         with writing(path):
-            write_whole(path, partial(Path.write_text, data=make_page(name, results), encoding="utf-8"))
+            write_text(path, make_page(name, results))
         paths.append(path)
-    draw_sequences(plans.sequence_cells(results), results, folder)
-    order = plans.order_cells(results)
-    draw_planted_orders(order, results, folder)
-    draw_degradation(order, results, folder)
+    draw_sequences(read_cells(plans.sequence_cells(results), results), folder)
+    order = read_cells(plans.order_cells(results), results)
+    draw_planted_orders(order, folder)
+    draw_degradation(order, folder)
     return paths

@@ -128,6 +128,7 @@ def result_cells(results: Path) -> list[Cell]:
 # Compared systems, on the fixed splits. Where the paper prints a figure, the cell belongs to the paper's tables.
 GEOM_GCNS = ("geom-gcn", "geom-gcn-g", "geom-gcn-s")
 COMPARED = (*GEOM_GCNS, "h2gcn", "simp-gcn", "fagcn")
+SYSTEM_ORDER = (*LOCAL, *COMPARED, "cpgcn", "dirgcn", "linkx", "gcnii", "sage", *NON_LOCAL)  # in tables
 
 
 def system_cell(dataset: str, system: str) -> Cell:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from statistics import fmean
 from typing import Any
 
-from nlgnn.paper.cell import HUGE_DATASETS, NOTHING, OLDER, OPEN, Cell, Measured, caption, read_cells, words
+from nlgnn.paper.cell import HUGE_DATASETS, NOTHING, OLDER, OPEN, Cell, Found, Measured, caption, words
 from nlgnn.paper.measure import TIMED_SYSTEMS, TURN, timed_systems
 from nlgnn.paper.numbers import (
     Printed,
@@ -16,7 +15,7 @@ from nlgnn.paper.numbers import (
     printed_speed,
     printed_statistics,
 )
-from nlgnn.paper.plans import ATTENTION_SAMPLED, COMPARED, LOCAL, NON_LOCAL, RANDOM_60, SAMPLED
+from nlgnn.paper.plans import ATTENTION_SAMPLED, LOCAL, RANDOM_60, SAMPLED, SYSTEM_ORDER
 from nlgnn.report.table import Rows, Section
 from nlgnn.selection.statistics import Spread, spread
 
@@ -27,26 +26,26 @@ CATEGORIES = {None: "assortative", 1: "first", 2: "second"}
 # Table 1
 
 
-STATISTICS = ("nodes", "features", "classes", "edges", "homophily")
+STATISTICS = {**{name: name for name in ("nodes", "features", "classes", "edges")}, "homophily": "H(G)"}  # headings
 
 
-def dataset_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
+def dataset_sections(found: Found) -> list[Section]:
     """Return the statistics of the graphs compared with table 1, and the reason for each difference."""
     rows: Rows = []
     differences: Rows = []
-    for one in read_cells(cells, results).values():
+    for one in found.values():
         ours, printed = one.result, printed_statistics(one.cell.dataset)
         row = {"dataset": one.cell.dataset, "category": CATEGORIES[printed["category"]] if printed else NOTHING}
-        for name in STATISTICS:
-            row[_heading(name)] = _number(ours[name], 3) if ours else one.text("")
-            row[f"paper, {_heading(name)}"] = _number(printed[name], 2) if printed else NOTHING
+        for name, heading in STATISTICS.items():
+            row[heading] = _number(ours[name], 3) if ours else one.text("")
+            row[f"paper, {heading}"] = _number(printed[name], 2) if printed else NOTHING
             if ours and printed and round(ours[name], 2) != printed[name]:
                 differences.append(
                     {
                         "dataset": one.cell.dataset,
-                        "statistic": _heading(name),
-                        "ours": row[_heading(name)],
-                        "paper": row[f"paper, {_heading(name)}"],
+                        "statistic": heading,
+                        "ours": row[heading],
+                        "paper": row[f"paper, {heading}"],
                         "reason": _reason(ours, name, printed[name]),
                     }
                 )
@@ -68,10 +67,6 @@ def _reason(ours: Mapping[str, Any], name: str, printed: float) -> str:
     return str(reasons.get(ours["dataset"], {}).get(name, "not known"))
 
 
-def _heading(name: str) -> str:
-    return "H(G)" if name == "homophily" else name
-
-
 def _number(value: float, places: int) -> str:
     return str(value) if isinstance(value, int) else f"{value:.{places}f}"
 
@@ -81,8 +76,7 @@ def _number(value: float, places: int) -> str:
 
 def accuracy_sections(
     title: str,
-    cells: Sequence[Cell],
-    results: Path,
+    found: Found,
     printed: Callable[[str, str], Printed | None] = printed_accuracy,
     validation: bool = False,
 ) -> list[Section]:
@@ -90,20 +84,19 @@ def accuracy_sections(
 
     Args:
         title: The title of the table.
-        cells: The cells of the table, whose datasets and systems are shown in this order.
-        results: The folder of all results.
+        found: The cells of the table, whose datasets and systems are shown in this order.
         printed: Returns the printed figure of a system on a dataset.
         validation: Show validation accuracies in place of test accuracies.
     """
-    found = read_cells(cells, results).values()
-    measured = {(one.cell.system, splits_of(one.cell), one.cell.dataset): one for one in found}
-    datasets = list(dict.fromkeys(one.cell.dataset for one in found))
-    keys = sorted(dict.fromkeys((system, splits) for system, splits, _ in measured), key=_row_order)
+    measured = {(one.cell.system, splits_of(one.cell), one.cell.dataset): one for one in found.values()}
+    datasets = list(dict.fromkeys(one.cell.dataset for one in found.values()))
+    keys = sorted({(SYSTEM_ORDER.index(system), system, splits) for system, splits, _ in measured})
+    runs = " or ".join(map(str, sorted({one.cell.schedule.splits for one in found.values()}, reverse=True)))
     sections = []
     for start in range(0, len(datasets), DATASETS_PER_TABLE):
         chosen = datasets[start : start + DATASETS_PER_TABLE]
         rows: Rows = []
-        for system, splits in keys:
+        for _, system, splits in keys:
             row = {"system": system, "splits": splits}
             for dataset in chosen:
                 theirs = printed(system, dataset)
@@ -113,26 +106,14 @@ def accuracy_sections(
                 rows.append(row)
         what = "Best validation accuracy" if validation else "Test accuracy at the first epoch of the best validation"
         name = "accuracies-last" if chosen[-1] == datasets[-1] else "accuracies"
-        samples = {"sampled": SAMPLED, "attention": ATTENTION_SAMPLED}
-        text = caption(name, rows, what=what, runs=_runs(found), **samples)
+        text = caption(name, rows, what=what, runs=runs, sampled=SAMPLED, attention=ATTENTION_SAMPLED)
         sections.append(Section(f"{title}: {', '.join(chosen)}", rows, text, text_columns=2))
     return sections
-
-
-def _row_order(key: tuple[str, str]) -> tuple[int, str]:
-    """Sort local models first, then compared systems, then non-local models; fixed splits first."""
-    system, splits = key
-    order = (*LOCAL, *COMPARED, "cpgcn", *NON_LOCAL)
-    return order.index(system), splits
 
 
 def splits_of(cell: Cell) -> str:
     """Return the protocol of a cell. Graphs with splits of their own belong to the row of random splits."""
     return RANDOM_60 if cell.dataset in HUGE_DATASETS else cell.protocol
-
-
-def _runs(found: Sequence[Measured] | Any) -> str:
-    return " or ".join(map(str, sorted({one.cell.schedule.splits for one in found}, reverse=True)))
 
 
 def _accuracy(one: Measured | None, printed: Printed | None, validation: bool) -> str:
@@ -145,16 +126,16 @@ def _accuracy(one: Measured | None, printed: Printed | None, validation: bool) -
 # Verdicts, homophily and sequences
 
 
-def verdict_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
+def verdict_sections(found: Found) -> list[Section]:
     """Return the verdicts of `nlgnn diagnose` next to the paper's categories."""
     rows: Rows = []
     equal = 0
-    for one in read_cells(cells, results).values():
+    for one in found.values():
         result, printed = one.result, printed_statistics(one.cell.dataset)
         paper = CATEGORIES[printed["category"]] if printed else NOTHING
         equal += result is not None and result["category"] == paper
         row = {"dataset": one.cell.dataset, "paper": paper, "ours": one.text(result["category"] if result else "")}
-        for name in ("mlp", "gcn", "gat"):
+        for name in LOCAL:
             row[name] = f"{result['validation'][name]:.1f}" if result else OPEN
         interval = result["difference"] if result else None
         text = "{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
@@ -165,18 +146,17 @@ def verdict_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
     return [Section("Categories found by diagnose", rows, how, text_columns=3)]
 
 
-def homophily_sections(title: str, name: str, cells: Sequence[Cell], results: Path) -> list[Section]:
+def homophily_sections(title: str, name: str, found: Found) -> list[Section]:
     """Return the homophily of the re-connected graph, before training and at the chosen epoch.
 
     Args:
         title: The title of the table.
         name: The name of its caption.
-        cells: The cells of the table.
-        results: The folder of all results.
+        found: The cells of the table.
     """
     rows: Rows = []
     trained = []
-    for one in read_cells(cells, results).values():
+    for one in found.values():
         if one.result is None:
             continue
         levels = one.result["homophily"]
@@ -192,10 +172,7 @@ def homophily_sections(title: str, name: str, cells: Sequence[Cell], results: Pa
             }
         )
     above = [sum(after > values[side] for *values, after in trained) for side in range(3)]
-    text = (
-        f"Of {len(trained)} trained orders, {above[0]} have a higher H than their graph, {above[1]} a higher H than a "
-        f"random order, and {above[2]} a higher H than before training."
-    )
+    text = words()["summary"]["homophily"].format(*above, orders=len(trained))
     return [Section(title, rows, caption(name, rows), text, text_columns=2)] if rows else []
 
 
@@ -208,11 +185,11 @@ def _two_places(value: Spread | None) -> str:
 # Table 6
 
 
-def efficiency_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
+def efficiency_sections(found: Found) -> list[Section]:
     """Return the times of a training step compared with table 6."""
     rows: Rows = []
     machines: dict[str, None] = {}
-    for one in read_cells(cells, results).values():
+    for one in found.values():
         dataset, result = one.cell.dataset, one.result
         systems = timed_systems(dataset)
         for system in dict.fromkeys((*TIMED_SYSTEMS, *systems)):
@@ -233,7 +210,7 @@ def efficiency_sections(cells: Sequence[Cell], results: Path) -> list[Section]:
             )
         if result:
             machines[f"{result['processor']}, threads {result['threads']}, load {result['load']} ({dataset})"] = None
-    options = cells[0].schedule.options if cells else {}
+    options = next((one.cell.schedule.options for one in found.values()), {})
     values = {name: options.get(name) for name in ("epochs", "hidden", "heads")}
     values |= {"seconds": f"{options.get('seconds a system', 0):g}", "turn": TURN}
     ours = f"Ours: {'; '.join(machines)}." if machines else ""

@@ -7,17 +7,11 @@ from pathlib import Path
 
 from nlgnn.report.figures.intervals import differences_figures, means_figure
 from nlgnn.report.figures.quality import compatibility_figures
-from nlgnn.report.page import Command, Headline, Part, write_page
+from nlgnn.report.page import Command, Headline, Part, caption, write_page
 from nlgnn.report.table import Section
 from nlgnn.selection.diagnosis import Diagnosis
 from nlgnn.selection.evidence import BOTH_WAYS, Evidence, OrderEvidence, minus
 from nlgnn.selection.statistics import Figures, Interval
-
-MEANS_CAPTION = "Points are means over runs, bars 95 % t-intervals. How they were trained is told below the table."
-DIFFERENCES_CAPTION = (
-    "Points are mean differences over paired runs, bars 95 % t-intervals. An interval that contains zero shows no "
-    "clear difference. Intervals are rather too narrow, since splits overlap."
-)
 
 
 def write_diagnosis_page(path: Path, diagnosis: Diagnosis) -> None:
@@ -84,7 +78,7 @@ def compared_parts(
     """Draw validation scores next to their differences, above their table."""
     axis = f"validation {metric}"
     return [
-        means_figure(section.title, f"{axis} %", figures, MEANS_CAPTION, half=True),
-        *differences_figures(title, f"points of {axis}", differences, DIFFERENCES_CAPTION),
+        means_figure(section.title, f"{axis} %", figures, caption("diagnosis-means"), half=True),
+        *differences_figures(title, f"points of {axis}", differences, caption("diagnosis-differences")),
         section._replace(title=""),
     ]

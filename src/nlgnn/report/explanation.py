@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from nlgnn.analysis import Explanation, NodeFacts, explain_node
-from nlgnn.analysis.columns import ColumnEffect, column_effects, effects_section, encoder_of
+from nlgnn.analysis.columns import ColumnEffect, column_effects, encoder_of
 from nlgnn.analysis.contributions import Figures
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.models.registry import get_system
 from nlgnn.report.figures.strips import PARTS, parts_of
+from nlgnn.report.page import caption
 from nlgnn.report.table import Rows, Section, short
 from nlgnn.selection.controls import selection_words
 from nlgnn.shallow.base import Contributions, ShallowModel
@@ -23,13 +24,6 @@ from nlgnn.tables import FeatureEncoder
 from nlgnn.training.device import choose_device, limited_threads, model_like
 from nlgnn.training.train import Trained
 from nlgnn.training.weights import load_weights
-
-WINDOW_CAPTION = (
-    "The contribution of each node within reach of the convolutions to the logits of two classes, with ReLU gates, "
-    "scores and order fixed. Together with the contributions of the node's own embedding (local part) and of the "
-    "biases, they sum to the logit. Offset 0 is the node itself in the order. Contributions split one computation and "
-    "are not causes: without a node, gates, scores and order would differ."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +126,7 @@ def explained_sections(explained: ExplainedNode, top: int) -> list[Section]:
     window = (
         Section(title, [], "", one.why_no_window)
         if one.why_no_window
-        else Section(title, _window_rows(one), WINDOW_CAPTION, text_columns=4)
+        else Section(title, _window_rows(one), caption("window"), text_columns=4)
     )
     if one.vote_share is not None:
         window = _voters(one, top)
@@ -147,7 +141,7 @@ def _summary(explained: ExplainedNode) -> Section:
         "prediction": f"{short(one.prediction)}, probability {one.probability:.3f} (this run, not calibrated)",
         "part in this run": explained.part,
     }
-    caption, silenced = explained.protocol, one.silenced_probabilities
+    text, silenced = explained.protocol, one.silenced_probabilities
     if silenced is not None:
         predicted, alone = int(one.logits.argmax()), int(silenced.argmax())
         words = f"{short(one.class_names[alone])}, probability {silenced[alone]:.3f}"
@@ -161,9 +155,9 @@ def _summary(explained: ExplainedNode) -> Section:
                 "score": f"{one.score:.4g}",
                 "non-local part silenced": f"{words} ({silenced[predicted] - one.probability:+.3f})",
             }
-            caption += " Positions count from 0. Silenced: the output of the convolutions is replaced by zeros."
+            text += " Positions count from 0. Silenced: the output of the convolutions is replaced by zeros."
     rows = [{"what": name, "value": value} for name, value in values.items()]
-    return Section(f"Node {short(one.name)} of {explained.graph}", rows, caption, text_columns=2)
+    return Section(f"Node {short(one.name)} of {explained.graph}", rows, text, text_columns=2)
 
 
 def _window_rows(one: Explanation) -> Rows:
@@ -195,6 +189,24 @@ def _two_classes(one: Explanation) -> dict[str, int]:
     return classes
 
 
+def effects_section(effects: Sequence[ColumnEffect], prediction: str, num_columns: int, top: int) -> Section:
+    """Return the largest effects of columns on one node as a table."""
+    rows = [
+        {
+            "column": short(one.column),
+            "value": short(one.value),
+            "without it": f"{one.probability:.3f}",
+            "change": f"{one.change:+.3f}",
+            "then predicted": short(one.prediction),
+        }
+        for one in effects[:top]
+    ]
+    which = ", those in which the node differs most from the average" if len(effects) < num_columns else ""
+    tried = f"{len(effects)} of {num_columns} columns were tried{which}."
+    text = caption("effects", prediction=short(prediction), tried=tried)
+    return Section("Its own columns", rows, text, text_columns=2)
+
+
 def _contribution_sections(explained: ExplainedNode, by_column: Contributions, top: int) -> list[Section]:
     """Return what groups of columns, and the strongest columns, contribute to one class rather than another."""
     one = explained.explanation
@@ -210,13 +222,9 @@ def _contribution_sections(explained: ExplainedNode, by_column: Contributions, t
         {"column": short(column.name(explained.feature_names)), "group": column.group, heading: f"{apart[place]:+.3f}"}
         for place, column in ((place, by_column.columns[place]) for place in strongest[:top])
     ]
-    words = (
-        "What each group of columns contributes to the difference between the logits of two classes; the expected "
-        "difference is the same for all nodes. Contributions split one computation exactly and are not causes."
-    )
     rows = [{"columns": name, heading: f"{figure:+.3f}"} for name, figure in parts.items()]
     return [
-        Section("Contributions of the node and of its neighbours", rows, words),
+        Section("Contributions of the node and of its neighbours", rows, caption("contributions")),
         Section(
             "Columns that contribute most",
             columns,
@@ -260,23 +268,19 @@ def _voters(one: Explanation, top: int) -> Section:
     ]
     others = [voter.contributions for voter in one.voters[top:]]
     rows = _logit_rows(one, terms, {"others": np.sum(others, axis=0) if others else None, "local part": one.own})
-    caption = (
-        f"The {len(terms):,} of largest weight among {len(one.voters):,} training nodes near it in the learned space. "
-        "Contributions to the logits of two classes: with that of the local part, they sum to the logit."
-    )
-    return Section("Votes", rows, caption, text_columns=2)
+    return Section("Votes", rows, caption("votes", shown=len(terms), voters=len(one.voters)), text_columns=2)
 
 
 def _neighbours(one: Explanation, top: int) -> Section:
     shown, count = one.neighbours[:top], len(one.neighbours)
     if not count:
         return Section("Neighbours in the graph", [], "", "The node has no neighbours.")
-    caption = f"{len(shown):,} of {count:,} shown, by number; directions and self-loops are ignored."
+    text = f"{len(shown):,} of {count:,} shown, by number; directions and self-loops are ignored."
     if one.label is not None:
         others = [node for node in one.window if node.offset]
-        caption += f" Its label is shared by {_agreeing(one, one.neighbours)} neighbours"
-        caption += f" and by {_agreeing(one, others)} others in its window." if others else "."
-    return Section("Neighbours in the graph", [_cells(node) for node in shown], caption, text_columns=3)
+        text += f" Its label is shared by {_agreeing(one, one.neighbours)} neighbours"
+        text += f" and by {_agreeing(one, others)} others in its window." if others else "."
+    return Section("Neighbours in the graph", [_cells(node) for node in shown], text, text_columns=3)
 
 
 def _agreeing(one: Explanation, nodes: Sequence[NodeFacts]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from nlgnn.datasets.download import cache_folder
 from nlgnn.errors import NlgnnError
-from nlgnn.files import write_whole
+from nlgnn.files import write_text, writing
 from nlgnn.report.table import Section
 
 ASSETS = Path(__file__).parent / "assets"
@@ -85,13 +86,8 @@ def write_page(path: Path, title: str, parts: Sequence[Part]) -> None:
     Raises:
         NlgnnError: The file cannot be written.
     """
-    text = page(title, parts)
-    try:
-        write_whole(path, lambda half_written: half_written.write_text(text, "utf-8", "replace"))
-    except OSError as error:
-        raise NlgnnError(
-            f"{path} cannot be written: {error.strerror or error}.", "Free some space, or name another file (--out)."
-        ) from error
+    with writing(path, "Free some space, or name another file (--out)."):
+        write_text(path, page(title, parts))
 
 
 def page(title: str, parts: Sequence[Part]) -> str:
@@ -120,6 +116,16 @@ def page(title: str, parts: Sequence[Part]) -> str:
         payload=in_script(payload),
     )
     return text
+
+
+def caption(name: str, **values: object) -> str:
+    """Return a caption of `captions.toml` with values filled in."""
+    return _captions()[name].format(**values)
+
+
+@cache
+def _captions() -> dict[str, str]:
+    return tomllib.loads((ASSETS / "captions.toml").read_text(encoding="utf-8"))
 
 
 def in_script(value: Any) -> str:
@@ -190,7 +196,7 @@ def _vega() -> str:
         raise NlgnnError("This version of vl-convert cannot be put into a page.", "Install the pinned version.")
     with suppress(OSError):
         kept.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(kept, lambda half_written: half_written.write_text(bundle, encoding="utf-8"))
+        write_text(kept, bundle)
     return bundle
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nlgnn.analysis.columns import table_sections, warnings_of
+from nlgnn.analysis.columns import accuracy_lost, encoder_of
 from nlgnn.analysis.projection import project
 from nlgnn.analysis.quality import held_back, majority_accuracy
 from nlgnn.errors import NlgnnError, OptionError
@@ -23,7 +23,7 @@ from nlgnn.models.registry import get_system
 from nlgnn.report.figures.intervals import MAJORITY, Answer, figures_of
 from nlgnn.report.figures.order import order_parts
 from nlgnn.report.figures.quality import compatibility_figures, curve_figures, projection_figure, quality_figures
-from nlgnn.report.page import Command, Part, write_page
+from nlgnn.report.page import Command, Part, caption, write_page
 from nlgnn.report.table import Rows, Section
 from nlgnn.selection.controls import Variant, figure_words
 from nlgnn.selection.profile import portray
@@ -33,9 +33,12 @@ from nlgnn.training.fit import predict
 from nlgnn.training.predict import calibrated, temperatures
 from nlgnn.training.preflight import ignores_weights
 from nlgnn.training.run_folder import Run
-from nlgnn.training.train import Trained, read_trained
+from nlgnn.training.train import Plan, Trained, read_trained
 from nlgnn.training.weights import load_weights
 from nlgnn.tuning.result import training_command
+
+MOST_COLUMNS_SHOWN = 200
+WARNING = "warning: "  # the prefix of notes that are warnings
 
 
 def write_run_page(
@@ -134,6 +137,33 @@ def missing_controls(trained: Trained, others: Mapping[str, Trained]) -> list[Pa
         return []
     command = f"nlgnn train --resume {shlex.quote(str(trained.folder.path))} --controls"
     return [Command("Train its local part and its controls to compare with", command)]
+
+
+def warnings_of(plan: Plan) -> list[str]:
+    """Return the warnings of reading the tables, such as a column that contains the label."""
+    return [f"Warning: {note.removeprefix(WARNING)}" for note in plan.notes if note.startswith(WARNING)]
+
+
+def table_sections(trained: Trained, graph: Graph, splits: Sequence[Split]) -> list[Section]:
+    """Return one table for a training on a user's own graph: its columns and what became of them."""
+    plan = trained.plan
+    if plan.tables is None:
+        return []
+    encoder = encoder_of(plan)
+    described = [] if encoder is None else encoder.describe()
+    lost = {} if encoder is None else accuracy_lost(trained, graph, splits, encoder)
+    rows = []
+    for row in described[:MOST_COLUMNS_SHOWN]:
+        cells = {"column": str(row["column"]), "became": str(row["kind"])}
+        cells |= {"features": f"{row['slots']:,}", "missing values": f"{row['missing']:,}"}
+        rows.append(cells | ({"test accuracy lost": lost.get(str(row["column"]), "")} if lost else {}))
+    text = "Made from the links. " * (encoder is not None and encoder.structural)
+    if len(described) > MOST_COLUMNS_SHOWN:
+        text += f"The first {MOST_COLUMNS_SHOWN} of {len(described)} columns. "
+    if lost:
+        text += caption("lost", runs=len(trained.finished), protocol=plan.protocol)
+    words = [*warnings_of(plan), *(note for note in plan.notes if not note.startswith(WARNING))]
+    return [Section("Your table", rows, text.strip(), "\n\n".join(words), text_columns=2)]
 
 
 def settings_parts(trained: Trained, graph: Graph) -> list[Part]:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from nlgnn.report.figures import PALETTE, tooltips
-from nlgnn.report.page import Command, Figure, Headline, Part, columns_of, write_page
+from nlgnn.report.page import Command, Figure, Headline, Part, caption, columns_of, write_page
 from nlgnn.report.table import Section
 from nlgnn.selection.controls import selection_words
 from nlgnn.selection.statistics import Spread
+from nlgnn.training.recipe import metric_heading
 from nlgnn.tuning.result import Tried, Tuned
 from nlgnn.tuning.space import setting_words
 
@@ -50,12 +51,8 @@ def headline(tuned: Tuned, gate: str) -> Headline:
         f"setting{'s' * (number != 1)}, mean of {_runs(tuned)}, protocol {tuned.protocol}"
     )
     setting = setting_words(tuned.options) or "all options have their defaults"
-    caution = (
-        "The setting was chosen by this score, which is therefore optimistic. No test node was used: the command below "
-        "trains the setting again and reports test figures."
-    )
     spread = Spread(best.mean, best.std)
-    return Headline(f"{spread} %", what, [f"The setting: {setting}.", caution, *([gate] if gate else [])])
+    return Headline(f"{spread} %", what, [f"The setting: {setting}.", caption("optimistic"), *([gate] if gate else [])])
 
 
 def option_rows(tuned: Tuned, option: str) -> list[dict[str, Any]]:
@@ -76,13 +73,13 @@ def option_rows(tuned: Tuned, option: str) -> list[dict[str, Any]]:
 def option_figure(tuned: Tuned, option: str) -> Figure:
     """Draw the score of every setting by the value of one option."""
     rows, failed = option_rows(tuned, option), sum(row.mean is None for row in tuned.rows)
-    caption = (
+    text = (
         f"One point per setting: mean over {_runs(tuned)}, protocol {tuned.protocol}; its other options differ."
         + " Dropped settings show the score they had reached." * any(row.dropped for row in tuned.rows)
         + (f" {failed} failed, and {'is' if failed == 1 else 'are'} left out." if failed else "")
     )
     chart = option_chart(option, value_order(tuned.space.searched[option]), tuned.recipe.metric)
-    return Figure(f"Validation score by {option}", chart, {"rows": columns_of(rows)}, caption, half=True)
+    return Figure(f"Validation score by {option}", chart, {"rows": columns_of(rows)}, text, half=True)
 
 
 def value_order(values: Sequence[Any]) -> list[str]:
@@ -99,7 +96,7 @@ def option_chart(option: str, values: Sequence[str], metric: str) -> Any:
     shape = altair.Scale(domain=list(COLOURS), range=["diamond", "circle", "circle"])
     base = altair.Chart(altair.NamedData("rows")).encode(
         x=altair.X("value:N", sort=list(values), title=option, axis=altair.Axis(labelAngle=0, labelLimit=90)),
-        y=altair.Y("validation:Q", title=f"validation {metric} %", scale=altair.Scale(zero=False)),
+        y=altair.Y("validation:Q", title=f"validation {metric_heading(metric)}", scale=altair.Scale(zero=False)),
         color=altair.Color("state:N", title=None, scale=scale),
         shape=altair.Shape("state:N", title=None, scale=shape),
         tooltip=tooltips(["setting:N", "validation:Q", "epochs:Q", "state:N"], validation=".2f", epochs=".0f"),
@@ -116,7 +113,7 @@ def tuned_sections(tuned: Tuned) -> list[Section]:
         {
             "rank": str(rank),
             **{name.replace("_", " "): str(value) for name, value in row.setting.items()},  # names that can be wrapped
-            f"validation {metric} %": "failed" if row.mean is None else str(Spread(row.mean, row.std)),
+            f"validation {metric_heading(metric)}": "failed" if row.mean is None else str(Spread(row.mean, row.std)),
             **({"epochs": f"{row.epochs:.0f}" + " (dropped)" * row.dropped} if _has_epochs(tuned) else {}),
             "s": f"{row.seconds:.1f}",
         }
@@ -130,11 +127,7 @@ def tuned_sections(tuned: Tuned) -> list[Section]:
         {"option": name, "share": f"{100 * share:.0f} %"}
         for name, share in (*tuned.importances.items(), ("several together, or chance", rest))
     ]
-    words = (
-        f"Share of the variance of {tuned.importances_of} that an option explains alone (functional ANOVA). "
-        "Where settings differ by less than their standard deviation, all of it may be chance."
-    )
-    return [best, Section("Importance of options", shares, words)]
+    return [best, Section("Importance of options", shares, caption("importance", figures=tuned.importances_of))]
 
 
 def _caption(tuned: Tuned) -> str:

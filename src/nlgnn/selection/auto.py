@@ -22,11 +22,12 @@ from nlgnn.models.build import check_given, configure, default_metric, default_p
 from nlgnn.selection.controls import Variant, with_controls
 from nlgnn.selection.diagnosis import NON_LOCAL, Verdict, diagnose
 from nlgnn.training.fit import fit_settings
+from nlgnn.training.recipe import metric_text
 from nlgnn.training.run_folder import Run
 from nlgnn.training.train import CHOICE_FILE, read_choice
 from nlgnn.tuning.result import Tuned, training_command
 
-# Trains candidates and returns the runs of each; no runs stand for a training that failed.
+# Trains candidates and returns the runs of each; an empty list is a failed training.
 Train = Callable[[Sequence[Variant], Verdict], Sequence[Sequence[Run]]]
 
 
@@ -58,9 +59,10 @@ class Decision(NamedTuple):
         if own is None or other_mean is None:
             return f"Chose {self.chosen}: the training of {other} failed."
         comparison = "above" if self.chosen == self.non_local else "not below"
+        figures = [metric_text(self.metric, mean, 2) for mean in (own, other_mean)]
         return (
-            f"Chose {self.chosen}: its validation {self.metric} ({own:.2f} %) is {comparison} that of {other} "
-            f"({other_mean:.2f} %)."
+            f"Chose {self.chosen}: its validation {self.metric} ({figures[0]}) is {comparison} that of {other} "
+            f"({figures[1]})."
         )
 
 
@@ -215,5 +217,5 @@ def write_choice(folder: Path | None, record: dict[str, Any]) -> None:
         except OSError as error:
             raise RunFolderError(
                 f"{path} cannot be written: {error.strerror}.",
-                f"Make room or change the permissions, then go on with: nlgnn train --resume {folder}",
+                f"Free some space or change the permissions, then continue with: nlgnn train --resume {folder}",
             ) from error

@@ -1,6 +1,6 @@
 """Controls of non-local models, and the comparison of any models on the same splits and seeds.
 
-A non-local result is never shown alone: next to it stand its local part, kernel 1 and a random order.
+A non-local result is never shown alone. It is compared with its local part, kernel 1 and a random order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nlgnn.selection.statistics import compared_rows, paired_interval, spread
 from nlgnn.training.device import Factory
 from nlgnn.training.fit import Setting, fit_settings, setting_of
 from nlgnn.training.preflight import check_graph
-from nlgnn.training.recipe import Recipe
+from nlgnn.training.recipe import Recipe, metric_heading
 from nlgnn.training.run_folder import Run
 
 CONTROLS: dict[str, dict[str, Any]] = {"kernel 1": {"kernel_size": 1}, "random order": {"order": "random"}}
@@ -68,7 +68,7 @@ def with_controls(system: str, options: dict[str, Any]) -> list[Variant]:
 
 
 def _controls(system: str, options: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return what each control changes. Votes have no kernel, and a learned space can be frozen."""
+    """Return the options that each control changes. Votes have no kernel, and a learned space can be frozen."""
     votes = get_system(system).kind == "vote"
     controls = {"random order": CONTROLS["random order"]} if votes else CONTROLS
     learned = options.get("order", "learned" if votes else "score") == "learned"
@@ -128,8 +128,8 @@ class Comparison:
             name: str(spread([run.val.get(metric) for run in runs]) or "–") for name, runs in self.runs.items()
         }
         rows = [
-            {"model": row["model"], f"validation {metric} %": validation[row["model"]], **row}
-            for row in compared_rows("model", f"test {metric} %", tests, f"{first} minus it", differences)
+            {"model": row["model"], f"validation {metric_heading(metric)}": validation[row["model"]], **row}
+            for row in compared_rows("model", f"test {metric_heading(metric)}", tests, f"{first} minus it", differences)
         ]
         runs, all_runs = self.runs[first], [run for of_model in self.runs.values() for run in of_model]
         failed = sum(run.failure is not None for run in all_runs)

@@ -201,7 +201,7 @@ def diagnose(
     Args:
         graph: A graph with labels of at least two classes.
         splits: Name of a protocol. By default the splits that came with the graph, else random-60.
-        metric: The evaluation metric: accuracy, macro-f1 or roc-auc. By default the one of the dataset, else accuracy.
+        metric: The evaluation metric, as in `Recipe`. By default the one of the dataset, else accuracy.
         controls: Whether to train the non-local model of the verdict and its controls as well.
         progress: Whether to draw a bar, on terminals, while training takes longer than two seconds.
         show: A function that is called with each part of the tables as soon as it is known.

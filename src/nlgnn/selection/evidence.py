@@ -19,7 +19,7 @@ from nlgnn.report.table import Rows, Section
 from nlgnn.selection.controls import with_controls
 from nlgnn.selection.statistics import Interval, compared_rows, is_clear, paired_interval, spread
 from nlgnn.training.fit import Setting, fit_settings
-from nlgnn.training.recipe import Recipe
+from nlgnn.training.recipe import Recipe, metric_heading
 
 FEWEST_SPLITS, MOST_SPLITS = 5, 10
 # Short, so that ten thousand nodes take a minute or two; longer trainings gave the same differences.
@@ -69,7 +69,7 @@ class Evidence:
 
     @property
     def direction(self) -> Interval | None:
-        """Return the two directions taken apart minus edges taken both ways, or None if edges have no direction."""
+        """Return separate directions minus undirected edges, or None if edges have no direction."""
         figures = self.by_direction
         return paired_interval(figures[APART], figures[BOTH_WAYS]) if figures else None
 
@@ -103,7 +103,7 @@ class Evidence:
 
     def _rows(self, what: str, compared: dict[str, Figures], base: str) -> Rows:
         differences = minus(compared, base)
-        return compared_rows(what, f"validation {self.metric} %", compared, f"minus {base}", differences)
+        return compared_rows(what, f"validation {metric_heading(self.metric)}", compared, f"minus {base}", differences)
 
 
 def minus(compared: Mapping[str, Figures], base: str) -> dict[str, Interval | None]:
@@ -163,7 +163,7 @@ def _train(settings: Sequence[Setting], graph: Graph, splits: Sequence[Split], p
 
 
 def better_graph_model(means: Mapping[str, float]) -> str:
-    """Return the better of gcn and gat; gcn if they are level."""
+    """Return the better of gcn and gat; gcn if they are equal."""
     return "gat" if means["gat"] > means["gcn"] else "gcn"
 
 
@@ -229,7 +229,7 @@ class OrderEvidence:
 
     def section(self) -> Section:
         """Return the figures as a table."""
-        heading = f"validation {self.metric} %"
+        heading = f"validation {metric_heading(self.metric)}"
         rows = compared_rows("model", heading, self.validation, f"{self.model} minus it", self.differences)
         runs = len(self.validation[self.model])
         caption = (

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from typing import Annotated, Self
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
@@ -98,7 +98,7 @@ class KernelClassifier(ShallowModel):
         self._votes: KernelVotes | None = None
         self._graph: weakref.ref[Graph] | None = None
 
-    def fit(self, graph: Graph, split: Split, metric: str = "accuracy", seed: int = 0) -> Self:
+    def fit(self, graph: Graph, split: Split, metric: str = "accuracy", seed: int = 0) -> KernelClassifier:
         """Choose kernels, ridge and temperature by validation, and solve for the votes of training nodes.
 
         Raises:

@@ -46,7 +46,7 @@ class KernelVotes:
 
     @property
     def identifies_nodes(self) -> bool:
-        """True if the anchors are compared by the numbers of nodes, which have a meaning in their own graph only."""
+        """Return whether a description has nodes as columns, whose numbers have a meaning in their own graph only."""
         return any(identifies_nodes(kernel.description) for kernel in self.kernels)
 
     def probabilities(self, similarities: Similarities, same_graph: bool) -> NDArray[np.float32]:

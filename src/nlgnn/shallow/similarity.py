@@ -120,7 +120,7 @@ def closeness(description: str, rows: Description, others: Description) -> NDArr
             result -= (rows[:, column, None] - others[None, :, column]) ** 2
         return result
     cosines = rows @ others.T
-    result = np.asarray(cosines.toarray() if isinstance(cosines, sparse.csr_array) else cosines)
+    result = cosines.toarray() if isinstance(cosines, sparse.csr_array) else cosines
     result -= 1
     return result
 

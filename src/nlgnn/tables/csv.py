@@ -45,7 +45,7 @@ def read_delimited(content: Content, ending: str) -> Table:
     head = content.head()
     if b"\0" in head:
         line = head[: head.index(b"\0")].count(b"\n") + 1
-        raise DataError(f"{content.path}, line {line} holds a zero byte: this is no text.", HOW_TO_SAVE)
+        raise DataError(f"{content.path}, line {line} contains a zero byte: this is not a text file.", HOW_TO_SAVE)
     path, usual, notes = content.path, USUAL.get(ending, ","), []
     header, header_line, first_record = read_header(content)
     delimiter = choose_delimiter(header, first_record, usual)
@@ -60,7 +60,7 @@ def read_delimited(content: Content, ending: str) -> Table:
             schema=dict.fromkeys(names, pl.String),
             separator=delimiter,
             missing_columns="insert",  # concerns the first line; short lines are found below
-            glob=False,  # a * in a name is no pattern
+            glob=False,  # a * in a name is not a pattern
         )
     except (PolarsError, PanicException) as error:
         check_records(content, header_line, len(names), delimiter, strict=True)

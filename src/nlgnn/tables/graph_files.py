@@ -15,8 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse
 
-from nlgnn.datasets.formats.common import reading, reading_npz
-from nlgnn.datasets.formats.heterophilous import read_heterophilous
+from nlgnn.datasets.formats.common import read_heterophilous, reading, reading_npz
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.convert import from_scipy, import_extra
 from nlgnn.tables.encoder import FeatureEncoder

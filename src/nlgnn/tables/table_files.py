@@ -316,7 +316,7 @@ def check_lines(content: Content) -> None:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON value: write null")
+    raise ValueError(f"{name} is not a JSON value: write null")
 
 
 def not_utf8(where: str, content: Content) -> DataError:

@@ -115,7 +115,7 @@ def setting_of(model: str | Factory, graph: Graph, recipe: Recipe | None, shared
     if recipe is not None and not isinstance(recipe, Recipe):
         raise OptionError(f"recipe is a {type(recipe).__name__}.", "Give a Recipe: Recipe(epochs=100, lr=0.01).")
     if isinstance(model, nn.Module | ShallowModel):
-        raise OptionError("training needs what makes a model, not a model.", "Give a function: lambda: MyModel(...).")
+        raise OptionError("training needs a factory of models, not a model.", "Give a function: lambda: MyModel(...).")
     if isinstance(model, str):
         if ":" in model:
             resolve_class(model)
@@ -232,7 +232,7 @@ class _Training:
 
     @contextmanager
     def prepared(self, jobs: Sequence[Job]) -> Iterator[tuple[list[Callable[[], Replica]], int]]:
-        """Give what makes the replicas of unfinished jobs, and how many of them to train at once."""
+        """Yield functions that make the replicas of unfinished jobs, and the number of them to train at once."""
         recipe, model = jobs[0].recipe, jobs[0].example
         device = choose_device(recipe.device)
         with limited_threads(recipe.threads, self.graph):
@@ -246,7 +246,7 @@ class _Training:
             self.inputs = prepare(model, self.graph, recipe, device)
             plan = memory_plan(jobs[0], self.graph) if device.type == "cpu" else MemoryPlan()
             self.recompute = plan.recompute
-            # Of all jobs, also of finished ones: whether a model is alone decides about the last digit of its figures.
+            # Counts finished jobs too, because the last digit of a figure depends on the number of models.
             most = len(jobs) if plan.at_once is None else min(len(jobs), plan.at_once)
             at_once = models_at_once(model, self.inputs, most, recipe.replicas)
             with allocation(frugal=self.recompute or recipe.memory is not None):
@@ -319,7 +319,7 @@ class _Training:
 def prepare(
     model: nn.Module, graph: Graph, recipe: Recipe | None = None, device: torch.device | None = None
 ) -> tuple[Any, ...]:
-    """Return what `fit` feeds a model: features scaled as the recipe says, and edges in the form of the model.
+    """Return the inputs that `fit` gives to a model: features scaled by the recipe, and edges in the form of the model.
 
     Most models take edges in both directions, and operators that are computed once. With it, a training loop of your
     own computes what `fit` computes.

@@ -40,7 +40,7 @@ def identity(
 
 
 def description_of(factory: Factory) -> str | None:
-    """Return what a factory is made of, as text; None where two of them cannot be compared.
+    """Return a description of a factory as text, or None if it cannot be compared with others.
 
     Classes and functions of a module can be compared, and partials of them whose arguments are numbers, texts, classes
     or such functions; a lambda, a function inside a function and an object with state cannot.

@@ -194,7 +194,7 @@ class Stack:
         self._vectorised = vmap(
             partial(functional_call, self.objective),
             in_dims=(0, (None, None, 0, 0)),
-            randomness="same",  # what is random here is keyed
+            randomness="same",  # random draws are keyed
         )
 
     def forward(self) -> Outcome:

@@ -157,7 +157,7 @@ def _trial(job: Job, graph: Graph, nodes: int, edges: int, recompute: bool) -> i
         of_this_size: Any = job.factory
         if isinstance(job.factory, partial) and "num_nodes" in job.factory.keywords:
             of_this_size = partial(job.factory, num_nodes=nodes)
-        # As large a share as the job has: where classes are to count alike, nodes come many times.
+        # The same share of training nodes as in the job; with balanced classes, nodes occur several times.
         learned = torch.arange(max(nodes // 2, nodes * len(job.train) // graph.num_nodes)) % nodes
         replica = Replica.new(Run(0, 0, "trial", 0), job.recipe, of_this_size, (learned, part, part))
         set_recompute(replica.model, recompute)
@@ -233,7 +233,7 @@ def free_bytes() -> int | None:
     with contextlib.suppress(OSError, ValueError, IndexError):
         lines = Path("/proc/meminfo").read_text().splitlines()
         free += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    with contextlib.suppress(OSError, ValueError):  # "max" is no number: no limit
+    with contextlib.suppress(OSError, ValueError):  # "max" means that there is no limit
         limit, taken = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text()) for name in ("max", "current"))
         free.append(limit - taken)
     return min(free, default=None)

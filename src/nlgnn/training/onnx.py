@@ -215,8 +215,7 @@ def _run_models(
 
 def _differing_rows(found: NDArray[np.float32], wanted: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Return the rows that differ by more than rounding; NaN differs too."""
-    close: NDArray[np.bool_] = np.abs(found - wanted).max(1) <= TOLERANCE * (1 + np.abs(wanted).max(1))
-    return ~close
+    return np.asarray(~(np.abs(found - wanted).max(1) <= TOLERANCE * (1 + np.abs(wanted).max(1))))
 
 
 def _run_file(content: bytes, graph: Graph) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -28,9 +28,7 @@ from nlgnn.training.replica import Job
 def check_graph(graph: Graph) -> None:
     """Raise an `OptionError` for something other than a `Graph`."""
     if not isinstance(graph, Graph):
-        raise OptionError(
-            f"a {type(graph).__name__} is no Graph.", "Make one of it: from_pyg, from_networkx, load_graph or Graph."
-        )
+        raise OptionError(f"a {type(graph).__name__} is not a Graph.", "Convert it: from_pyg, from_networkx or Graph.")
 
 
 def example_of(factory: Callable[[], Any]) -> Model | ShallowModel:
@@ -39,7 +37,7 @@ def example_of(factory: Callable[[], Any]) -> Model | ShallowModel:
         inspect.signature(factory).bind()
     except TypeError as error:
         raise OptionError(
-            f"what makes a model cannot be called without arguments: {error}.", "Give a function: lambda: MyModel(...)."
+            f"the factory cannot be called without arguments: {error}.", "Give a function: lambda: MyModel(...)."
         ) from None
     except ValueError:  # of something written in C: it is called as it is
         pass
@@ -47,10 +45,12 @@ def example_of(factory: Callable[[], Any]) -> Model | ShallowModel:
     if isinstance(model, ShallowModel):
         return model
     if not isinstance(model, nn.Module):
-        raise OptionError(f"a {type(model).__name__} is no module.", "Give what makes a torch.nn.Module.")
+        raise OptionError(
+            f"a {type(model).__name__} is not a module.", "Give a function that returns a torch.nn.Module."
+        )
     if any(isinstance(parameter, UninitializedParameter) for parameter in model.parameters()):
         raise OptionError(
-            f"{type(model).__name__} waits for its first input to know its widths.",
+            f"{type(model).__name__} takes its widths from its first input.",
             "Give in_channels=graph.num_features, not -1.",
         )
     return as_model(model)
@@ -79,7 +79,7 @@ def check_options(factory: Callable[[], Any], model: Model | ShallowModel, recip
 
 
 def check_apart(models: Sequence[Model]) -> None:
-    """Raise if models share weights: what one learns, also from nodes that another one tests, would reach the other."""
+    """Raise if models share weights, through which labels of test nodes of one would reach another."""
     seen: set[int] = set()
     for model in models:
         trained = {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
@@ -120,7 +120,7 @@ def check_output(job: Job, graph: Graph) -> None:
     if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
         shape = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise OptionError(
-            f"{name} gives {shape}; graph {graph.name!r} needs logits {list(wanted)}, one a node and class.",
+            f"{name} gives {shape}; graph {graph.name!r} needs logits {list(wanted)}, one per node and class.",
             "Set its out_channels to graph.num_classes.",
         )
 
@@ -134,7 +134,7 @@ def _has_widths_of(graph: Graph, factory: Callable[[], nn.Module]) -> bool:
 
 
 def check(graph: Graph, splits: Sequence[Split], recipe: Recipe) -> None:
-    """Raise whatever would make training fail, before it begins."""
+    """Raise an error for anything that would make training fail, before it begins."""
     choose_device(recipe.device)
     check_metric(recipe.metric, graph.num_classes)
     if not splits:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -10,11 +10,32 @@ from nlgnn.errors import OptionError, nearest
 
 Stopping = Literal["window", "patience", "patience-either", "never"]
 Selection = Literal["first-best", "last-best", "lowest-loss", "last-both"]
-Metric = Literal["accuracy", "macro-f1", "roc-auc"]
+Metric = Literal["accuracy", "balanced-accuracy", "macro-f1", "f1", "roc-auc", "average-precision", "log-loss"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
 
 
 # Options that decide where and how to compute. They change the time that training takes, not its results.
 EXECUTION = {"threads", "replicas", "memory", "device"}
+
+
+def metric_heading(metric: str) -> str:
+    """Return the name of a metric with its unit, for tables and axes.
+
+    Example:
+        >>> metric_heading("accuracy"), metric_heading("log-loss")
+        ('accuracy %', 'log-loss × −100')
+    """
+    return f"{metric} × −100" if metric == "log-loss" else f"{metric} %"
+
+
+def metric_text(metric: str, value: float, digits: int = 1) -> str:
+    """Return the value of a metric for a sentence.
+
+    Example:
+        >>> metric_text("accuracy", 81.25), metric_text("log-loss", -53.2)
+        ('81.2 %', '0.532')
+    """
+    return f"{-value / 100:.3f}" if metric == "log-loss" else f"{value:.{digits}f} %"
 
 
 def parse_size(text: str) -> int:
@@ -87,9 +108,13 @@ class Recipe(BaseModel):
         description="Epoch that is kept. It is the first or last one with the best validation metric, the one with the "
         "lowest validation loss, or the last one whose validation metric and loss both were the best so far.",
     )
-    metric: Metric = Field("accuracy", description="Validation metric that selection compares.")
+    metric: Metric = Field(
+        "accuracy",
+        description="Validation metric that selection compares. The positive class of f1 and average-precision is the "
+        "second one. Log-loss is negated, so that larger is better.",
+    )
     class_weight: Literal["none", "balanced"] = Field(
-        "none", description="balanced: all classes weigh the same in the loss."
+        "none", description="Class weights in the loss; balanced: all count the same."
     )
     seed: int = Field(0, ge=0, lt=2**32, description="Seed of the random numbers; run r uses seed + r.")
     threads: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
@@ -103,7 +128,7 @@ class Recipe(BaseModel):
         description="Memory that training on a CPU may use, such as 8GiB. By default it is most of the free memory. If "
         "it is short, models compute in parts, and again in the backward pass.",
     )
-    device: str = Field("auto", description="cpu, cuda, cuda:1, or auto: a GPU if there is one.")
+    device: str = Field("auto", description="Device: cpu, cuda, cuda:1, or auto (a GPU if there is one).")
 
     if not TYPE_CHECKING:  # type checkers see the typed fields instead, so that they report a misspelt option
 

@@ -28,7 +28,7 @@ from nlgnn.training.weights import load_weights
 RATES = {"dropout", "input_dropout", "conv_dropout"}
 MOST_COPIES = 400  # classes more than a hundred times smaller than the largest do not count more than this
 COPIES = 4  # of a node of the largest class, where classes count alike: weights are right to an eighth at worst
-PLATEAU = 1e-4  # a loss that is not lower by this share is no progress, as in torch's ReduceLROnPlateau
+PLATEAU = 1e-4  # a loss that is not lower by this share is not progress, as in torch's ReduceLROnPlateau
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Job:
 
     @property
     def shape(self) -> Hashable:
-        """Return what jobs of one stack share: the form of the model, the inputs and the sizes of the split."""
+        """Return the properties that jobs of one stack share: form of the model, inputs and sizes of the split."""
         sizes = len(self.train), int(self.split.val.sum())
         return shape_of_setting(self.factory, self.recipe), sizes
 
@@ -66,7 +66,7 @@ def training_nodes(split: Split, y: NDArray[np.int64], class_weight: str) -> NDA
 
 
 def shape_of_setting(factory: Callable[[], Any], recipe: Recipe) -> Hashable:
-    """Return what two settings must have in common for their models to be trained at once on one split."""
+    """Return the properties that two settings must share for their models to be trained at once on one split."""
     form: Hashable = id(factory)
     if isinstance(factory, partial):
         arguments = {name: value for name, value in factory.keywords.items() if name not in RATES}
@@ -105,7 +105,7 @@ class Course:
         self._highest_metric = max(metric, self._highest_metric)
         self._losses.append(loss)
         self._adapt_lr(loss)
-        if self.epoch == self.recipe.pretrain_epochs:  # what follows is another loss, and another optimiser
+        if self.epoch == self.recipe.pretrain_epochs:  # the loss and the optimiser change here
             self.lr, self._plateau_loss, self._lr_epoch = self.recipe.lr, float("inf"), self.epoch
             self._losses.clear()
         return kept
@@ -199,7 +199,7 @@ class Replica:
         return self.dropped or self.run.failure is not None or self.course.is_over
 
     def record(self, train_loss: float, val_loss: float, val_metric: float) -> None:
-        """Note an epoch, and copy the weights where it is the best so far."""
+        """Note an epoch, and copy the weights if it is the best so far."""
         for name, value in zip(self.curves, (train_loss, val_loss, val_metric), strict=True):
             self.curves[name].append(value)
         if self.course.note(val_loss, val_metric):

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from nlgnn.errors import RunFolderError
-from nlgnn.files import missing_parents, remove_empty, sha256_of, write_whole, write_whole_folder
+from nlgnn.files import missing_parents, refuse_existing, remove_empty, sha256_of, write_whole, write_whole_folder
 
 FORMAT_VERSION = 1
 
@@ -108,7 +108,7 @@ class RunFolder:
         Raises:
             RunFolderError: If the folder exists or cannot be created.
         """
-        cls.refuse_existing(path)
+        refuse_existing(path)
         config = {"format_version": FORMAT_VERSION, **config}
 
         def write(part: Path) -> None:
@@ -120,19 +120,6 @@ class RunFolder:
         folder = cls(path, config)
         folder.new_parents = new_parents
         return folder
-
-    @staticmethod
-    def refuse_existing(path: Path) -> None:
-        """Raise a `RunFolderError` if a path exists or cannot be used."""
-        try:
-            exists = path.exists()
-        except OSError as error:  # such as a name that is too long
-            raise RunFolderError(f"{path} cannot be used: {error.strerror}.", "Name another folder (--out).") from None
-        if exists and not path.is_dir():
-            raise RunFolderError(f"{path} exists and is not a folder.", "Name a new folder (--out).")
-        if exists:
-            resume = f"Go on with it (--resume {path}), name" if (path / "config.json").is_file() else "Name"
-            raise RunFolderError(f"{path} exists already.", f"{resume} another folder, or remove it.")
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -295,7 +282,7 @@ class RunFolder:
         except OSError as error:
             raise RunFolderError(
                 f"{path} cannot be written: {error.strerror or error}. What was there before is untouched.",
-                f"Make room or mend the permissions, then go on with: nlgnn train --resume {self.path}",
+                f"Free some space or correct the permissions, then continue with: nlgnn train --resume {self.path}",
             ) from error
 
 

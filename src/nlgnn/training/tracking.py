@@ -68,7 +68,7 @@ class Tracking:
         for tracker in list(self.trackers):
             try:
                 tracker.watch(replicas)
-            except Exception as error:  # such as a full disk; the training goes on
+            except Exception as error:  # such as a full disk; the training continues
                 self._give_up(tracker, error)
 
     def end(self, trained: Trained) -> list[str]:

@@ -198,7 +198,7 @@ def unfinished(path: Path) -> RunFolderError:
 
 
 def read_choice(folder: Path) -> dict[str, Any]:
-    """Return what an automatic choice recorded in its folder so far; empty for other folders."""
+    """Return the record of an automatic choice in its folder; empty for other folders."""
     path = folder / CHOICE_FILE
     try:
         recorded = json.loads(path.read_text(encoding="utf-8"))
@@ -224,7 +224,7 @@ def graph_of(plan: Plan, folder: Path) -> Graph:
 
 
 def check_same_graph(folder: RunFolder, graph: Graph) -> None:
-    """Raise if a folder was begun with another version of the graph."""
+    """Raise if a folder was started with another version of the graph."""
     if graph.fingerprint != _setting(folder, "fingerprint"):
         raise RunFolderError(
             f"{folder.path} was trained on another version of {graph.name!r}: its features, edges or labels differ.",

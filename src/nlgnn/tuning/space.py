@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Options that change no result, options across which validation figures are not comparable, and the search's own.
 NOT_SEARCHED = EXECUTION | {"seed", "metric", "selection", "epochs"}
 
-VOTES_HAVE_TRIES = "how much votes count is chosen by validation, which makes their validation figures too good"
+VOTES_HAVE_TRIES = "validation chooses the weight of votes, so that their validation figures are optimistic"
 
 Values = Mapping[str, Any]
 
@@ -134,6 +134,15 @@ def check_space(model: str, graph_name: str, preset: str | None, options: Values
     for setting in space.each_value():
         resolve(model, graph_name, preset, {**space.fixed, **setting})
     refuse_idle(get_system(model), {name: space.searched.get(name) or (space.fixed[name],) for name in options})
+
+
+def check_numbers(settings: int | str = "all", search_splits: int = 1, search_epochs: int = 1) -> None:
+    """Raise an `OptionError` for a number that is not positive."""
+    given = {"settings": settings, "search_splits": search_splits, "search_epochs": search_epochs}
+    for name, value in given.items():
+        if (name, value) != ("settings", "all") and not (str(value).isdecimal() and int(value) >= 1):
+            how = "Give a whole number of at least 1" + (", or all." if name == "settings" else ".")
+            raise OptionError(f"{name}={value!r}.", how)
 
 
 def setting_words(setting: Values) -> str:

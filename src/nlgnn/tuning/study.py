@@ -46,7 +46,7 @@ class StudyError(NlgnnError):
 
 
 class Task(NamedTuple):
-    """A setting that this process has taken, and the trial that stands for it."""
+    """A setting that this process has taken, and its trial."""
 
     setting: dict[str, Any]
     number: int

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
-from nlgnn.errors import NlgnnError, OptionError
+from nlgnn.errors import NlgnnError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.models.build import configure, default_preset, default_protocol, resolve
@@ -21,11 +21,11 @@ from nlgnn.training.fit import fit_settings
 from nlgnn.training.identity import bits_of
 from nlgnn.training.preflight import check
 from nlgnn.training.progress import ProgressBar
-from nlgnn.training.recipe import EXECUTION, Recipe
+from nlgnn.training.recipe import EXECUTION, Recipe, metric_text
 from nlgnn.training.replica import Replica, shape_of_setting
 from nlgnn.training.run_folder import Run
 from nlgnn.tuning.result import Tried, Tuned, importances
-from nlgnn.tuning.space import Space, Values, check_space, read_space, setting_words
+from nlgnn.tuning.space import Space, Values, check_numbers, check_space, read_space, setting_words
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -84,11 +84,11 @@ def tune(
     check_space(model, graph.name, preset, options)
     space = read_space(model, options)
     search = _Search(graph, model, splits or default_protocol(graph), search_splits, search_epochs, preset, space)
-    chosen = search.check(space.settings(None if settings == "all" else settings))
-    name = f"tune-{graph.name}-{model}"
+    chosen = search.check(space.settings(None if settings == "all" else int(settings)))
+    name = f"tune-{graph.name}-{model.replace(':', '.')}"
     path = None if storage else Path(study or Path("runs") / f"{name}.db")
     identity = search.identity(halving)
-    from nlgnn.tuning.study import SharedStudy  # imports Optuna, for which mistakes in options need not wait
+    from nlgnn.tuning.study import SharedStudy  # imports Optuna, which is slow: options are checked first
 
     started = time.monotonic()
     with (
@@ -98,15 +98,6 @@ def tune(
         with SearchProgress(len(chosen), search.metric, enabled=progress) as bar:
             search.work(shared, chosen, rungs_of(search_epochs) if halving else (), bar)
         return search.result(shared, time.monotonic() - started)
-
-
-def check_numbers(settings: int | str, search_splits: int, search_epochs: int) -> None:
-    """Raise an `OptionError` for a number that is not positive."""
-    given = {"settings": settings, "search_splits": search_splits, "search_epochs": search_epochs}
-    for name, value in given.items():
-        if (name, value) != ("settings", "all") and (isinstance(value, str) or value < 1):
-            how = "Give a whole number of at least 1" + (", or all." if name == "settings" else ".")
-            raise OptionError(f"{name}={value!r}.", how)
 
 
 @contextmanager
@@ -338,7 +329,9 @@ class SearchProgress(ProgressBar):
     def begin(self, rows: Sequence[Tried], settings: int, awaited: int) -> None:
         """Show that a batch begins, or that `awaited` settings are trained by other processes."""
         self.finished = min(len(rows), settings)
-        best = f"best validation {self.metric} {rows[0].mean:.1f} %" if rows and rows[0].mean is not None else "search"
+        best = "search"
+        if rows and rows[0].mean is not None:
+            best = f"best validation {self.metric} {metric_text(self.metric, rows[0].mean)}"
         self.words = f"waiting for {awaited} in other processes, {best}" if awaited else best
         self._show()
 

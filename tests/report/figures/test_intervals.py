@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from scipy.stats import ttest_1samp, ttest_rel
 
-from nlgnn.report.figures.intervals import NO_TEST_LABELS, Answer, figures_of, interval_rows, mean_interval
+from nlgnn.report.figures.intervals import Answer, figures_of, interval_rows, mean_interval
+from nlgnn.report.page import caption
 from nlgnn.training.run_folder import Run
 
 OWN = [80.0, 84.0, 82.0, 90.0]
@@ -20,7 +21,7 @@ def test_headline_has_the_mean_its_interval_runs_and_protocol() -> None:
     headline = answer().headline("Diagnosis: neighbours help.")
     assert headline.figure == "84.0 %"
     assert headline.what == (
-        f"test accuracy of nlgcn, 95 % interval {low:.1f} to {high:.1f}, mean of 4 runs, protocol random-60"
+        f"test accuracy of nlgcn, 95 % interval {low:.1f} % to {high:.1f} %, mean of 4 runs, protocol random-60"
     )
     assert headline.sentences == ["Diagnosis: neighbours help."]
 
@@ -62,7 +63,7 @@ def test_one_run_has_no_interval() -> None:
 def test_it_is_said_where_figures_are_of_validation() -> None:
     headline = answer("validation").headline("")
     assert headline.what.startswith("validation accuracy of nlgcn, ")
-    assert headline.sentences == [NO_TEST_LABELS]
+    assert headline.sentences == [caption("no-test-labels")]
 
 
 def test_rows_leave_failed_runs_out() -> None:

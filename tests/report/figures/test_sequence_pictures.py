@@ -95,7 +95,7 @@ def test_file_that_cannot_be_drawn(name: str, tmp_path: Path) -> None:
 
 def test_file_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "order.svg").mkdir()
-    with pytest.raises(NlgnnError, match=r"order\.svg cannot be written: Is a directory"):
+    with pytest.raises(NlgnnError, match=r"order\.svg cannot be written: it is not an ordinary file"):
         save_chart(sequence_chart(GRAPH, SEQUENCES), tmp_path / "order.svg")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from nlgnn.datasets.formats.common import read_heterophilous
 from nlgnn.datasets.formats.geom_gcn import column_lists, read_geom_gcn
-from nlgnn.datasets.formats.heterophilous import read_heterophilous
 from nlgnn.datasets.formats.linkx import read_fb100, read_snap_patents, read_twitch
 from nlgnn.datasets.formats.ogb import read_ogb
 from nlgnn.datasets.formats.planetoid import read_planetoid

@@ -1,16 +1,25 @@
-"""Helpers of several readers: errors that name the file, 0/1 matrices."""
+"""Parts of several readers: errors that name the file, npz files, pickles, 0/1 matrices.
+
+Pickles are read without running code: only arrays, numbers, lists and dictionaries.
+"""
 
 from __future__ import annotations
 
+import io
+import pickle
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from nlgnn.errors import DataError, NlgnnError
+from nlgnn.graph.graph import Graph
+from nlgnn.graph.splits import Split
 
 FRESH_COPY = "Replace the file by a fresh copy."
 PARTS = ("train", "valid", "test")  # as LINKX and OGB name them
@@ -40,6 +49,25 @@ def reading_npz(path: Path) -> Iterator[Mapping[str, NDArray[np.generic]]]:
         yield arrays
 
 
+def read_heterophilous(path: Path, *, name: str, directed: bool) -> Graph:
+    """Read an npz file of the heterophilous-graphs project, a layout that users' own files may have too.
+
+    Edges are `[num_edges, 2]`, each undirected edge once, and masks `[num_splits, num_nodes]`.
+    """
+    with reading_npz(path) as arrays:
+        masks = zip(arrays["train_masks"], arrays["val_masks"], arrays["test_masks"], strict=True)
+        splits = tuple(Split(*parts, protocol="heterophilous", index=index) for index, parts in enumerate(masks))
+        x = np.asarray(arrays["node_features"], np.float32)
+        return Graph(
+            x=sparse.csr_array(x) if np.count_nonzero(x) < SPARSE_BELOW * x.size else x,
+            edge_index=arrays["edges"].T,
+            y=arrays["node_labels"],
+            directed=directed,
+            name=name,
+            splits={"heterophilous": splits},
+        )
+
+
 def node_order(numbers: NDArray[np.int64], what: str) -> NDArray[np.int64]:
     """Return the rows in the order of their node numbers, and raise an error unless each number occurs once."""
     order = np.argsort(numbers)
@@ -61,3 +89,55 @@ def one_hot(codes: NDArray[np.int64], slots: int) -> sparse.csr_array:
     has_one = codes >= 0
     ends = np.concatenate([[0], np.cumsum(has_one)])
     return sparse.csr_array((np.ones(ends[-1], np.float32), codes[has_one], ends), shape=(len(codes), slots))
+
+
+class PickledMatrix:
+    """The pickled fields of a SciPy matrix, independent of the class names of the installed SciPy."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Any] = {}
+
+    def __setstate__(self, fields: dict[str, Any]) -> None:
+        self.fields = fields
+
+
+ALLOWED: dict[tuple[str, str], Any] = {
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+    ("scipy.sparse.csr", "csr_matrix"): PickledMatrix,
+    ("collections", "defaultdict"): defaultdict,
+    ("__builtin__", "list"): list,  # Python 2's name for the module
+    ("builtins", "list"): list,
+}
+
+
+class AllowListUnpickler(pickle.Unpickler):
+    """An unpickler that refuses every class and function that the public graph files do not need."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name == "_reconstruct" and module in ("numpy.core.multiarray", "numpy._core.multiarray"):
+            return super().find_class("numpy._core.multiarray", "_reconstruct")
+        if (module, name) not in ALLOWED:
+            raise DataError(
+                f"The pickle asks for {module}.{name}, which no graph needs.",
+                "Do not use this file, since unpickling can run code.",
+            )
+        return ALLOWED[module, name]
+
+
+def unpickle(data: bytes) -> Any:
+    """Return the pickled object."""
+    # latin1 because the oldest files were written by Python 2, whose strings were bytes.
+    return AllowListUnpickler(io.BytesIO(data), encoding="latin1").load()
+
+
+def unpickle_npy(path: Path) -> Any:
+    """Return the objects in an .npy file that np.load would open only with allow_pickle=True."""
+    with path.open("rb") as file:
+        if np.lib.format.read_magic(file) == (1, 0):
+            _, _, dtype = np.lib.format.read_array_header_1_0(file)
+        else:
+            _, _, dtype = np.lib.format.read_array_header_2_0(file)
+        if not dtype.hasobject:
+            raise DataError(f"It holds an array of {dtype} instead of pickled objects.", FRESH_COPY)
+        return unpickle(file.read())

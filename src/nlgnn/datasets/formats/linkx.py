@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import io, sparse
 
-from nlgnn.datasets.formats.common import FRESH_COPY, PARTS, binary_rows, node_order, one_hot, reading
-from nlgnn.datasets.formats.pickles import unpickle_npy
+from nlgnn.datasets.formats.common import FRESH_COPY, PARTS, binary_rows, node_order, one_hot, reading, unpickle_npy
 from nlgnn.errors import DataError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from nlgnn.datasets.formats.common import FRESH_COPY, reading
+from nlgnn.datasets.formats.common import FRESH_COPY, PickledMatrix, reading, unpickle
 from nlgnn.datasets.formats.geom_gcn import read_mask_files
-from nlgnn.datasets.formats.pickles import PickledMatrix, unpickle
 from nlgnn.errors import DataError
 from nlgnn.graph.graph import Graph
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nlgnn.errors import NlgnnError
+from nlgnn.files import check_target, writing
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
@@ -40,16 +41,11 @@ def check_picture(path: Path) -> None:
     """Raise what would make `save_chart` fail, before the training that a picture is drawn from."""
     if path.suffix not in (".svg", ".png"):
         raise NlgnnError(f"{path} cannot be drawn: its ending is unknown.", "Name a file that ends in .svg or .png.")
-    if not path.absolute().parent.is_dir():
-        raise NlgnnError(
-            f"{path} cannot be written: there is no folder {path.parent}.", "Create it, or name another folder."
-        )
+    check_target(path)
 
 
 def save_chart(chart: Any, path: Path) -> None:
     """Save an Altair chart as SVG or PNG."""
     check_picture(path)
-    try:
+    with writing(path):
         chart.save(str(path))
-    except OSError as error:
-        raise NlgnnError(f"{path} cannot be written: {error.strerror}.", "Name a file that can be written.") from None

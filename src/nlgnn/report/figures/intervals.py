@@ -6,16 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from nlgnn.report.figures import PALETTE, tooltips
-from nlgnn.report.page import Figure, Headline, columns_of
+from nlgnn.report.page import Figure, Headline, caption, columns_of
 from nlgnn.report.table import Section
 from nlgnn.selection.statistics import Figures, Interval, compared_rows, paired_interval, spread
+from nlgnn.training.recipe import metric_heading, metric_text
 from nlgnn.training.run_folder import Run
 
 MAJORITY = "majority class"
-NO_TEST_LABELS = (
-    "No test node has a label. The figures are those of the validation nodes, by which epochs were chosen, and are "
-    "optimistic."
-)
 AHEAD, NOT_CLEAR, BEHIND = "better", "unclear", "worse"
 STANDING_COLOURS = {AHEAD: PALETTE[0], NOT_CLEAR: PALETTE[7], BEHIND: PALETTE[5]}
 
@@ -49,11 +46,12 @@ class Answer(NamedTuple):
         mean, interval = spread(own), mean_interval(own)
         what = f"{self.part} {self.metric} of {self.model}"
         if interval is not None:
-            low, high = within_percent(interval)
-            what += f", 95 % interval {low:.1f} to {high:.1f}"
+            low, high = within_bounds(interval)
+            what += f", 95 % interval {metric_text(self.metric, low)} to {metric_text(self.metric, high)}"
         what += f", mean of {len(own)} run{'s' * (len(own) != 1)}, protocol {self.protocol}"
-        sentences = ["" if self.part == "test" else NO_TEST_LABELS, self.words, verdict]
-        return Headline("–" if mean is None else f"{mean.mean:.1f} %", what, [words for words in sentences if words])
+        sentences = ["" if self.part == "test" else caption("no-test-labels"), self.words, verdict]
+        figure = "–" if mean is None else metric_text(self.metric, mean.mean)
+        return Headline(figure, what, [words for words in sentences if words])
 
     @property
     def words(self) -> str:
@@ -71,21 +69,17 @@ class Answer(NamedTuple):
 
     def figure(self) -> Figure:
         """Return the figure of all means with their intervals."""
-        caption = (
-            f"Points are means over runs, bars 95 % t-intervals. Protocol {self.protocol}, one run per split; figures "
-            f"of {self.selection}. All models share splits and seeds. Splits overlap, so intervals are rather too "
-            "narrow."
-        )
-        return means_figure("Compared with baselines", f"{self.part} {self.metric} %", self.figures, caption)
+        text = caption("means", protocol=self.protocol, selection=self.selection)
+        axis = f"{self.part} {metric_heading(self.metric)}"
+        return means_figure("Compared with baselines", axis, self.figures, text)
 
     def section(self) -> Section:
         """Return the same figures as a table, with paired differences."""
-        heading = f"{self.part} {self.metric} %"
+        heading = f"{self.part} {metric_heading(self.metric)}"
         rows = compared_rows("model", heading, self.figures, f"{self.model} minus it", self.differences)
         for row, figures in zip(rows, self.figures.values(), strict=True):
             row["runs"] = str(sum(value is not None for value in figures))
-        caption = "Mean ± sample standard deviation; differences are paired over runs, with 95 % intervals."
-        return Section("", rows, caption)
+        return Section("", rows, caption("compared"))
 
 
 def standing(difference: Interval) -> str:
@@ -104,8 +98,10 @@ def mean_interval(figures: Sequence[float]) -> Interval | None:
     return paired_interval(figures, [0.0] * len(figures)) if len(set(figures)) > 1 else None
 
 
-def within_percent(interval: Interval) -> tuple[float, float]:
-    """Return the ends of an interval, cut to 0 and 100, which few runs may exceed."""
+def within_bounds(interval: Interval) -> tuple[float, float]:
+    """Return the ends of an interval, cut to 0 and 100, or to 0 for a negated loss, which few runs may exceed."""
+    if interval.mean < 0:
+        return interval.low, min(0.0, interval.high)
     return max(0.0, interval.low), min(100.0, interval.high)
 
 
@@ -116,15 +112,15 @@ def interval_rows(compared: Mapping[str, Figures]) -> list[dict[str, Any]]:
         good = [value for value in figures if value is not None]
         mean, interval = spread(good), mean_interval(good)
         if mean is not None:
-            low, high = (mean.mean, mean.mean) if interval is None else within_percent(interval)
+            low, high = (mean.mean, mean.mean) if interval is None else within_bounds(interval)
             rows.append({"model": label, "mean": mean.mean, "low": low, "high": high, "runs": len(good)})
     return rows
 
 
-def means_figure(title: str, axis: str, compared: Mapping[str, Figures], caption: str, half: bool = False) -> Figure:
+def means_figure(title: str, axis: str, compared: Mapping[str, Figures], words: str, half: bool = False) -> Figure:
     """Draw the means of several models as points."""
     rows = interval_rows(compared)
-    return Figure(title, means_chart("model", axis, len(rows)), {"rows": columns_of(rows)}, caption, half=half)
+    return Figure(title, means_chart("model", axis, len(rows)), {"rows": columns_of(rows)}, words, half=half)
 
 
 def difference_rows(differences: Mapping[str, Interval | None]) -> list[dict[str, Any]]:
@@ -143,13 +139,11 @@ def difference_rows(differences: Mapping[str, Interval | None]) -> list[dict[str
     ]
 
 
-def differences_figures(
-    title: str, axis: str, differences: Mapping[str, Interval | None], caption: str
-) -> list[Figure]:
+def differences_figures(title: str, axis: str, differences: Mapping[str, Interval | None], words: str) -> list[Figure]:
     """Draw paired differences around a zero line. The list is empty if no difference is known."""
     rows = difference_rows(differences)
     chart = means_chart("difference", axis, len(rows), form="+.1f", colour="standing")
-    return [Figure(title, chart, {"rows": columns_of(rows)}, caption, half=True)] if rows else []
+    return [Figure(title, chart, {"rows": columns_of(rows)}, words, half=True)] if rows else []
 
 
 def means_chart(label: str, axis: str, rows: int, form: str = ".1f", colour: str = "") -> Any:
@@ -178,21 +172,19 @@ def bars_chart(
     axis: str,
     rows: int,
     *,
+    most: float,
     form: str = "",
-    most: float | None = None,
-    interval: bool = False,
     more: Sequence[str] = (),
 ) -> Any:
-    """Draw horizontal bars.
+    """Draw horizontal bars, each with a line from the field `low` to the field `high`.
 
     Args:
         label: The field that names a bar.
         value: The field that a bar is as long as.
         axis: The title of the axis.
         rows: The number of bars.
+        most: The end of the axis.
         form: How to print the value at the end of a bar. It is not printed by default.
-        most: The end of the axis. It follows the data by default.
-        interval: If true, a line is drawn from the field `low` to the field `high`.
         more: Further fields to show for the bar under the pointer.
     """
     import altair
@@ -201,12 +193,10 @@ def bars_chart(
         y=altair.Y(f"{label}:N", sort=None, title=None),
         tooltip=tooltips([f"{label}:N", *(f"{field}:Q" for field in (value, *more))], **{value: form or ".3~f"}),
     )
-    scale = altair.Scale() if most is None else altair.Scale(domain=[0, most])
-    x = altair.X(f"{value}:Q", title=axis, scale=scale, axis=altair.Axis(tickCount=6))
-    layers = [base.mark_bar(color=PALETTE[4], height={"band": 0.6}).encode(x=x)]
-    if interval:
-        layers.append(base.mark_rule(strokeWidth=2, clip=True).encode(x=altair.X("low:Q"), x2=altair.X2("high:Q")))
+    x = altair.X(f"{value}:Q", title=axis, scale=altair.Scale(domain=[0, most]), axis=altair.Axis(tickCount=6))
+    bars = base.mark_bar(color=PALETTE[4], height={"band": 0.6}).encode(x=x)
+    layers = [bars, base.mark_rule(strokeWidth=2, clip=True).encode(x=altair.X("low:Q"), x2=altair.X2("high:Q"))]
     if form:
         text = base.mark_text(align="left", dx=8).encode(text=altair.Text(f"{value}:Q", format=form))
-        layers.append(text.encode(x=altair.X("high:Q" if interval else f"{value}:Q")))
+        layers.append(text.encode(x=altair.X("high:Q")))
     return altair.layer(*layers).properties(width="container", height=32 * rows)

@@ -31,7 +31,7 @@ from nlgnn.report.figures.strips import (
     strip_names,
     strips_chart,
 )
-from nlgnn.report.page import Column, Command, Figure, NodeList, Part, columns_of, encode_array
+from nlgnn.report.page import Column, Command, Figure, NodeList, Part, caption, columns_of, encode_array
 from nlgnn.report.table import Rows, Section
 from nlgnn.training.device import model_like
 from nlgnn.training.run_folder import Run
@@ -42,33 +42,7 @@ from nlgnn.tuning.space import VOTES_HAVE_TRIES
 BYTES_OF_REASONS, BYTES_OF_NODE = 1_200_000, 24
 NEIGHBOURS_SHOWN = 24
 REASONS = ("logits", "own", "bias", "silenced", "contributions")  # of `Explanations`
-STRIPS_CAPTION = (
-    "All nodes in the order of the model, coloured by label: before training, and at the epoch that run {run} chose by "
-    "validation; then its training, validation and test nodes alone; last, misclassified nodes of all parts, coloured "
-    "by prediction. Scroll to zoom, drag to move, click a node to look into it."
-)
-SHARES_CAPTION = " Zoomed out, a strip shows the share of each class in {bins} bins of the order."
-REASONS_CAPTION = (
-    "The logit of a class is a sum of the contributions of the node's own embedding, of each node in its window of the "
-    "order, and of biases. The gates of the convolution and the scores are fixed at their values: contributions "
-    "describe this prediction, not how it would change with another node. Run {run}, {of_nodes}."
-)
-_COMPARED = (
-    "mean over {runs} run{s}, bars one sample standard deviation; compared with the share among neighbours in the "
-    "graph and with the expectation for a random order. An order that is no better than chance has found nothing. "
-    "All labels are used, also those of training nodes, and nothing is decided by this."
-)
-WINDOW_CAPTION = f"H(Ĝ), the share of nodes within a node's window of the order that have its label: {_COMPARED}"
-VOTES_CAPTION = (
-    "The weighted share of votes for a node's own label, if all labelled nodes voted; nodes are weighted by the sum of "
-    f"the votes they receive: {_COMPARED}"
-)
 ALONE = "0: the local part alone"
-VOTE_WEIGHT_CAPTION = (
-    "Votes are multiplied by a weight and added to the logits of the local part; validation chose the weight, after "
-    "every epoch, from {shares}. The temperature sets how fast votes fall with distance. The strength is learned, one "
-    "for all nodes, and multiplies votes before that."
-)
 
 
 def order_parts(
@@ -97,7 +71,7 @@ def order_parts(
     title = "Label agreement along the order"
     return [
         node_list(trained, graph, run, split, probabilities, orders[run.index]),
-        agreement_figure(title, "the order", WINDOW_CAPTION, graph, np.array(agreement)),
+        agreement_figure(title, "the order", "window-agreement", graph, np.array(agreement)),
     ]
 
 
@@ -138,9 +112,9 @@ def node_list(
         tables = {"bins": tables.pop("bins"), **tables}
     names = strip_names(run.chosen_epoch)
     chart = strips_chart(names, graph.class_names, graph.num_nodes, all_listed, not graph.labelled.all())
-    caption = STRIPS_CAPTION.format(run=run.index)
-    caption += SHARES_CAPTION.format(bins=number_of_bins(graph.num_classes)) * (graph.num_nodes > BINS)
-    strips = Figure("Sorted sequence", chart, tables, caption, renderer="canvas")
+    text = caption("strips", run=run.index)
+    text += caption("shares", bins=number_of_bins(graph.num_classes)) * (graph.num_nodes > BINS)
+    strips = Figure("Sorted sequence", chart, tables, text, renderer="canvas")
     rows = np.searchsorted(listed, reasons.window_nodes)
     windows = np.where(reasons.window_nodes < 0, -1, rows)
     of_nodes = "all nodes" if len(chosen) == graph.num_nodes else f"{len(chosen):,} of {graph.num_nodes:,} nodes"
@@ -162,7 +136,7 @@ def node_list(
             "degrees": encode_array(degrees),
         },
     }
-    return NodeList(strips.title, strips, data, REASONS_CAPTION.format(run=run.index, of_nodes=of_nodes))
+    return NodeList(strips.title, strips, data, caption("reasons", run=run.index, of_nodes=of_nodes))
 
 
 def explained_nodes(graph: Graph, predictions: NDArray[np.int64], split: Split, room: int) -> NDArray[np.int64]:
@@ -210,13 +184,13 @@ def agreement_rows(graph: Graph, what: str, agreement: NDArray[np.float64]) -> l
     ]
 
 
-def agreement_figure(title: str, what: str, caption: str, graph: Graph, agreement: NDArray[np.float64]) -> Figure:
-    """Draw the agreement of labels as bars."""
+def agreement_figure(title: str, what: str, name: str, graph: Graph, agreement: NDArray[np.float64]) -> Figure:
+    """Draw the agreement of labels as bars, above the caption of this name."""
     rows = agreement_rows(graph, what, agreement)
     axis = "share with the node's label"
-    chart = bars_chart("where", "mean", axis, len(rows), form=".3f", most=1, interval=True)
-    caption = caption.format(runs=len(agreement), s="s" * (len(agreement) != 1))
-    return Figure(title, chart, {"rows": columns_of(rows)}, caption)
+    chart = bars_chart("where", "mean", axis, len(rows), most=1, form=".3f")
+    compared = caption("agreement", runs=len(agreement), s="s" * (len(agreement) != 1))
+    return Figure(title, chart, {"rows": columns_of(rows)}, caption(name, compared=compared))
 
 
 def vote_parts(trained: Trained, graph: Graph, good: Sequence[Run]) -> list[Part]:
@@ -230,7 +204,7 @@ def vote_parts(trained: Trained, graph: Graph, good: Sequence[Run]) -> list[Part
     explain = f"nlgnn explain {shlex.quote(str(trained.folder.path))} NODE"
     return [
         votes_section(rows),
-        agreement_figure("Label agreement of votes", "votes", VOTES_CAPTION, graph, np.array(agreement)),
+        agreement_figure("Label agreement of votes", "votes", "vote-agreement", graph, np.array(agreement)),
         Command("Votes for one node, with weights and labels", explain),
     ]
 
@@ -250,6 +224,5 @@ def votes_section(rows: Rows) -> Section:
     """Return the weight of votes in each run as a table."""
     counting = sum(row["weight of votes"] != ALONE for row in rows)
     words = f"Votes count in {counting} of {len(rows)} run{'s' * (len(rows) != 1)}."
-    caption = VOTE_WEIGHT_CAPTION.format(shares=", ".join(f"{share:g}" for share in SHARES))
-    caption += f" Note that {VOTES_HAVE_TRIES}; test figures are not touched by that."
-    return Section("Weight of votes", rows, caption, words, text_columns=2)
+    text = caption("vote-weight", shares=", ".join(f"{share:g}" for share in SHARES), tries=VOTES_HAVE_TRIES)
+    return Section("Weight of votes", rows, text, words, text_columns=2)

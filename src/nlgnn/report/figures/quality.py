@@ -24,12 +24,12 @@ from nlgnn.graph.graph import Graph
 from nlgnn.report.figures import PALETTE, class_scale, tooltips
 from nlgnn.report.figures.intervals import bars_chart
 from nlgnn.report.figures.strips import class_names
-from nlgnn.report.page import Column, Figure, columns_of
+from nlgnn.report.page import Column, Figure, caption, columns_of
+from nlgnn.training.recipe import metric_heading
 from nlgnn.training.run_folder import Run
 
 MOST_CLASSES = 40  # of a matrix that is drawn
 POINTS = 300  # drawn per curve at most; the chosen epoch is always among them
-POOLED = "Test nodes of all runs together"
 
 
 def curve_columns(runs: Sequence[Run]) -> dict[str, Column]:
@@ -60,17 +60,17 @@ def curve_figures(runs: Sequence[Run], selection: str, metric: str) -> list[Figu
         return []
     columns = curve_columns(runs)
     thinned = any(len(shown_epochs(run)) < len(next(iter(run.curves.values()))) for run in runs)
-    caption = f"One line per run; points are the chosen epochs: {selection}." + " Not every epoch is drawn." * thinned
+    text = f"One line per run; points are the chosen epochs: {selection}." + " Not every epoch is drawn." * thinned
     kinds = {
         "Training curves: loss": {"train_loss": "training loss", "val_loss": "validation loss"},
-        f"Training curves: validation {metric}": {"val_metric": f"validation {metric} %"},
+        f"Training curves: validation {metric}": {"val_metric": f"validation {metric_heading(metric)}"},
     }
     figures = []
     for title, names in kinds.items():
         table = {words: columns[name] for name, words in names.items() if name in columns}
         if table:
             places = {name: columns[name] for name in ("run", "epoch", "chosen")}
-            figures.append(Figure(title, curves_chart(list(table)), {"rows": places | table}, caption, half=True))
+            figures.append(Figure(title, curves_chart(list(table)), {"rows": places | table}, text, half=True))
     return figures
 
 
@@ -134,9 +134,8 @@ def confusion_figure(held_back: HeldBack, graph: Graph) -> Figure:
     """Draw the confusion matrix."""
     counts = confusion_counts(held_back, graph.num_classes)
     rows = columns_of(matrix_rows(graph.class_names, counts, "label", "prediction"))
-    caption = f"{POOLED}: counts of label and prediction. The colour is the share of the row."
     chart = matrix_chart(graph.class_names, "label", "prediction", "count", ".0f")
-    return Figure("Confusion matrix", chart, {"rows": rows}, caption, half=True)
+    return Figure("Confusion matrix", chart, {"rows": rows}, caption("confusion"), half=True)
 
 
 def compatibility_figures(names: Sequence[str], shares: NDArray[np.float64]) -> list[Figure]:
@@ -144,9 +143,8 @@ def compatibility_figures(names: Sequence[str], shares: NDArray[np.float64]) -> 
     if len(names) > MOST_CLASSES:
         return []
     rows = [{**row, "count": row["rate"]} for row in matrix_rows(names, shares, "of class", "to class")]
-    caption = "The share of the edges that leave the row's class and arrive in the column's, over all labelled nodes."
-    chart = matrix_chart(names, "of class", "to class", "rate", ".2f")
-    return [Figure("Edges between classes", chart, {"rows": columns_of(rows)}, caption, half=True)]
+    chart, text = matrix_chart(names, "of class", "to class", "rate", ".2f"), caption("edges-between-classes")
+    return [Figure("Edges between classes", chart, {"rows": columns_of(rows)}, text, half=True)]
 
 
 def matrix_chart(names: Sequence[str], row: str, column: str, shown: str, form: str) -> Any:
@@ -181,13 +179,8 @@ def calibration_figure(held_back: HeldBack) -> Figure:
         }
         for bin in bins
     ]
-    error = calibration_error(bins)
-    caption = (
-        f"{POOLED}, in ten bins by the probability of the prediction: accuracy against mean probability. Points of a "
-        "calibrated model lie on the diagonal. Each run calibrates its probabilities by a temperature that it fits on "
-        f"its validation nodes. Expected calibration error: {100 * (error or 0):.1f} points."
-    )
-    return Figure("Calibration", calibration_chart(), {"rows": columns_of(rows)}, caption, half=True)
+    text = caption("calibration", error=100 * (calibration_error(bins) or 0))
+    return Figure("Calibration", calibration_chart(), {"rows": columns_of(rows)}, text, half=True)
 
 
 def calibration_chart() -> Any:
@@ -224,13 +217,9 @@ def groups_figure(what: str, groups: Sequence[Accuracy], words: str = "") -> Fig
         }
         for one in groups
     ]
-    caption = (
-        "Test accuracy, mean over runs; lines are one sample standard deviation. In brackets: the number of nodes. "
-        "A node may be tested in several runs."
-    )
     more = ["nodes", "predictions"]
-    chart = bars_chart("bar", "accuracy", "test accuracy %", len(rows), most=100, interval=True, more=more)
-    return Figure(f"Accuracy by {what}", chart, {"rows": columns_of(rows)}, caption, words, half=True)
+    chart = bars_chart("bar", "accuracy", "test accuracy %", len(rows), most=100, more=more)
+    return Figure(f"Accuracy by {what}", chart, {"rows": columns_of(rows)}, caption("groups"), words, half=True)
 
 
 def projection_columns(projection: Projection, graph: Graph, predictions: NDArray[np.int64]) -> dict[str, Column]:
@@ -248,14 +237,12 @@ def projection_columns(projection: Projection, graph: Graph, predictions: NDArra
 def projection_figure(projection: Projection, graph: Graph, predictions: NDArray[np.int64], run: int) -> Figure:
     """Draw the embedding in its first two principal components."""
     shown, total = len(projection.nodes), graph.num_nodes
-    first, second = (f"{share:.0%}" for share in projection.explained)
-    caption = (
-        f"Run {run}, principal components of {projection.of_what}; they hold {first} and {second} of the variance. "
-        f"{'All' if shown == total else f'{shown:,} of {total:,}'} nodes, coloured by label."
-    )
+    first, second = projection.explained
+    nodes = "All" if shown == total else f"{shown:,} of {total:,}"
+    text = caption("projection", run=run, of_what=projection.of_what, first=first, second=second, nodes=nodes)
     columns = projection_columns(projection, graph, predictions)
     chart = projection_chart(graph.class_names, not graph.labelled.all(), shown)
-    return Figure("Embedding in two dimensions", chart, {"rows": columns}, caption, renderer="canvas", half=True)
+    return Figure("Embedding in two dimensions", chart, {"rows": columns}, text, renderer="canvas", half=True)
 
 
 def projection_chart(names: Sequence[str], has_unknown: bool, points: int) -> Any:

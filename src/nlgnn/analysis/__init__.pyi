@@ -1,0 +1,12 @@
+from .contributions import Explanations as Explanations
+from .contributions import explain_nodes as explain_nodes
+from .explain import Explanation as Explanation
+from .explain import NodeFacts as NodeFacts
+from .explain import Voter as Voter
+from .explain import WindowNode as WindowNode
+from .explain import explain_node as explain_node
+from .sequence import SortedSequence as SortedSequence
+from .sequence import kernel_sizes as kernel_sizes
+from .sequence import order_before_and_after as order_before_and_after
+from .sequence import reconnected_homophily as reconnected_homophily
+from .sequence import sorted_sequence as sorted_sequence
