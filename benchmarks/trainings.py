@@ -136,7 +136,7 @@ def check_search(problem: Problem, splits: Sequence[Split]) -> None:
 
     settings: list[Setting] = [(factory, _recipe(CHECKED_EPOCHS, lr)) for lr in GRID["lr"]]
     at_once = fit_settings(settings, problem.graph, splits, progress=False)
-    for runs, (factory, recipe) in zip(at_once, settings, strict=True):
+    for runs, (_, recipe) in zip(at_once, settings, strict=True):
         for run, single in zip(runs, fit(factory, problem.graph, splits, alone(recipe), progress=False), strict=True):
             check_losses(run.curves["val_loss"], single.curves["val_loss"])
 

@@ -1,6 +1,7 @@
 """What every registered system must do, in the manner of scikit-learn's estimator checks.
 
-A check is a function `check_…(case)`. A system that is registered later is checked without a change here.
+A check is a function `check_…(case)`. A system that is registered later is checked without a change here. Where a check
+needs a model with weights, one without gradient training is fitted.
 """
 
 from __future__ import annotations
@@ -18,23 +19,27 @@ import torch
 from scipy import sparse
 from torch import Tensor, nn
 
+from battery_graphs import random_graph, split_of, with_labels
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.graph.splits import Split, random_split
+from nlgnn.graph.splits import Split
 from nlgnn.models.build import configure, resolve
-from nlgnn.models.options import model_options
+from nlgnn.models.options import model_options, recipe_options
 from nlgnn.models.registry import PRESETS, SYSTEMS
-from nlgnn.nn.base import Model, ignores_weights, logits_of, prepare
+from nlgnn.nn.base import logits_of, prepare
 from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Inputs, move, prepare_plain, undirected_edges
+from nlgnn.shallow import ShallowModel
 from nlgnn.training.fit import fit
 from nlgnn.training.loop import evaluate
 from nlgnn.training.metrics import measure_all
+from nlgnn.training.preflight import ignores_weights
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run_folder import Run, RunFolder
+from nlgnn.training.shallow_run import log_probabilities
 from nlgnn.training.train import Plan, train
 
 # Small, where a system has these options.
-SMALL = {"hidden": 6, "heads": 2}
+SMALL = {"hidden": 6, "heads": 2, "rounds": 5, "trees": 5, "min_leaf": 2}
 
 LEARNED_ORDERS: list[tuple[str, dict[str, Any]]] = [
     ("nlmlp", {"order": "learned"}),
@@ -56,16 +61,19 @@ class Case:
 
     def options(self, **wanted: Any) -> dict[str, Any]:
         """Those of the wanted options that the system or a recipe has, and small widths."""
-        known = model_options(SYSTEMS[self.system]).keys() | Recipe.model_fields.keys()
+        known = model_options(SYSTEMS[self.system]).keys() | recipe_options(SYSTEMS[self.system])
         phases = {"pretrain_epochs": 3} if "pretrain_epochs" in SYSTEMS[self.system].program else {}
         return {name: value for name, value in (SMALL | phases | dict(self.form) | wanted).items() if name in known}
 
-    def configure(self, graph: Graph, **wanted: Any) -> tuple[Callable[[], nn.Module], Recipe]:
+    def configure(self, graph: Graph, **wanted: Any) -> tuple[Callable[[], Any], Recipe]:
         return configure(self.system, graph, preset=self.preset, **self.options(**wanted))
 
-    def model(self, graph: Graph, seed: int = 0, **wanted: Any) -> nn.Module:
+    def model(self, graph: Graph, seed: int = 0, **wanted: Any) -> Any:
         """In float64, every parameter drawn: one that starts at zero would hide what comes before it."""
-        model = self.configure(graph, **wanted)[0]().double()
+        model = self.configure(graph, **wanted)[0]()
+        if isinstance(model, ShallowModel):
+            return model.fit(graph, split_of(graph), seed=seed)
+        model.double()
         generator = torch.Generator().manual_seed(seed)
         for parameter in model.parameters():
             if parameter.is_floating_point():
@@ -82,6 +90,8 @@ def cases() -> list[Case]:
     """Every system with every preset; presets that make the same model of a system are one."""
     distinct: dict[str, Case] = {}
     for system in SYSTEMS:
+        if SYSTEMS[system].kind == "shallow":
+            continue
         for preset in PRESETS:
             arguments = resolve(system, "", preset, {})[0]
             distinct.setdefault(f"{system} {arguments}", Case(system, preset))
@@ -100,34 +110,29 @@ def cases() -> list[Case]:
 REPRESENTATIVES = ("mlp", "gcn", "gat", "nlmlp", "nlgcn", "nlgat", "h2gcn", "linkx", "nl-sage", "vote-gcn")
 
 
-def random_graph(num_nodes: int = 24, num_classes: int = 3, edges: int = 50, seed: int = 0) -> Graph:
-    """Normal features that tell the class somewhat, random edges; the last of many nodes is isolated."""
-    rng = np.random.default_rng(seed)
-    y = np.arange(num_nodes) % num_classes
-    x = rng.standard_normal((num_nodes, 5))
-    x[:, 0] += 2 * y
-    edge_index = rng.integers(max(1, num_nodes - 1), size=(2, edges))
-    return Graph(x, edge_index, y, name="random", class_names=[f"class {label}" for label in range(num_classes)])
-
-
-def with_labels(graph: Graph, y: np.ndarray) -> Graph:
-    return Graph(graph.x, graph.edge_index, y, name=graph.name, class_names=graph.class_names)
-
-
-def split_of(graph: Graph) -> Split:
-    return random_split(graph.y, "random-60", 0)
-
-
 def inputs_of(model: nn.Module, graph: Graph) -> tuple[Any, ...]:
     return prepare(model.double(), graph)
 
 
-def logits(model: nn.Module, graph: Graph) -> Tensor:
+def logits(model: Any, graph: Graph) -> Tensor:
+    if isinstance(model, ShallowModel):
+        return log_probabilities(model, graph)
     return evaluate(model, inputs_of(model, graph))
 
 
-def gradients(model: Model, graph: Graph) -> dict[str, Tensor | None]:
+def logits_of_state(factory: Callable[[], Any], state: dict[str, Tensor], graph: Graph, recipe: Recipe) -> Tensor:
+    """Of a trained model, with inputs as in training."""
+    model, scaled = factory(), graph.scale_features(recipe.features)
+    model.load_state_dict(state)
+    if isinstance(model, ShallowModel):
+        return log_probabilities(model, scaled)
+    return evaluate(model, prepare(model, scaled))
+
+
+def gradients(model: Any, graph: Graph) -> dict[str, Tensor | None]:
     """Of the system's own loss over all nodes, in training mode."""
+    if isinstance(model, ShallowModel):
+        return {}
     torch.manual_seed(0)
     model.train()
     output = model.training_output(*inputs_of(model, graph))
@@ -135,12 +140,15 @@ def gradients(model: Model, graph: Graph) -> dict[str, Tensor | None]:
     return {name: parameter.grad for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
-def identifies_nodes(model: nn.Module) -> bool:
+def identifies_nodes(model: Any) -> bool:
+    if isinstance(model, ShallowModel):
+        return model.identifies_nodes
     return any(getattr(module, "identifies_nodes", False) for module in model.modules())
 
 
 def assert_close(actual: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
+    tolerance = 1e-9 if actual.dtype == torch.float64 else 1e-5  # some shallow models compute in float32
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
 def assert_usable(case: Case, graph: Graph) -> None:
@@ -211,7 +219,8 @@ def check_one_class(case: Case) -> None:
     run = case.fit(graph, split_of(graph))
     assert run.failure is None
     assert run.val["accuracy"] == run.test["accuracy"] == 100
-    assert run.chosen_epoch == (run.epochs if case.configure(graph)[1].selection.startswith("last") else 1)
+    if run.epochs:
+        assert run.chosen_epoch == (run.epochs if case.configure(graph)[1].selection.startswith("last") else 1)
 
 
 def check_training_lowers_the_loss(case: Case) -> None:
@@ -227,7 +236,8 @@ def check_seeds(case: Case) -> None:
     first, again, other = (case.fit(graph, split_of(graph), seed=seed) for seed in (3, 3, 4))
     assert_same_training(first, again)
     assert first.test == again.test
-    assert first.curves["train_loss"] != other.curves["train_loss"]
+    if first.curves:
+        assert first.curves["train_loss"] != other.curves["train_loss"]
 
 
 def check_run_folder(case: Case) -> None:
@@ -242,9 +252,7 @@ def check_run_folder(case: Case) -> None:
     assert_same_training(kept, trained.runs[0])
     assert kept.summary() == trained.runs[0].summary()
     for state in (kept.state, trained.runs[0].state):
-        model = trained.factory()
-        model.load_state_dict(state)
-        again = evaluate(model, prepare(model, graph.scale_features(trained.recipe.features)))
+        again = logits_of_state(trained.factory, state, graph, trained.recipe)
         nodes = torch.from_numpy(split_of(graph).test.nonzero()[0])
         assert measure_all(again[nodes], torch.from_numpy(graph.y)[nodes]) == kept.test
 
@@ -354,9 +362,7 @@ def check_test_labels_do_not_matter(case: Case) -> None:
     changed = with_labels(graph, np.where(split.test, (graph.y + 1) % graph.num_classes, graph.y))
     runs = [fit(factory, one, [split], recipe, progress=False)[0] for one in (graph, changed)]
     assert_same_training(*runs)
-    model = factory()
-    model.load_state_dict(runs[0].state)
-    chosen = evaluate(model, prepare(model, graph.scale_features(recipe.features)))[torch.from_numpy(split.test)]
+    chosen = logits_of_state(factory, runs[0].state, graph, recipe)[torch.from_numpy(split.test)]
     for run, one in zip(runs, (graph, changed), strict=True):
         assert run.test == measure_all(chosen, torch.from_numpy(one.y[split.test]))
 

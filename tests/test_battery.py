@@ -1,4 +1,7 @@
-"""Runs the battery: every check on representative models, the structural ones on all others."""
+"""Runs the battery: every check on representative models, the structural ones on all others.
+
+Models without gradient training pass all checks that apply to them.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ import pytest
 
 from each_of import each_of
 
-pytest.register_assert_rewrite("battery")
+pytest.register_assert_rewrite("battery", "shallow_battery")
 
 from battery import CHECKS, REPRESENTATIVES, STRUCTURAL, Case, cases  # noqa: E402
+from shallow_battery import SHALLOW, shallow_cases  # noqa: E402
 
 
 def chosen() -> tuple[list[Case], list[Case]]:
@@ -38,4 +42,10 @@ def test_representatives(check: Callable[[Case], None], case: Case) -> None:
 @pytest.mark.parametrize("case", OTHERS, ids=str)
 @each_of("check", STRUCTURAL, ids=lambda check: check.__name__)
 def test_structure_of_the_others(check: Callable[[Case], None], case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("case", shallow_cases(), ids=str)
+@pytest.mark.parametrize("check", SHALLOW, ids=lambda check: check.__name__.removeprefix("check_"))
+def test_shallow_models(check: Callable[[Case], None], case: Case) -> None:
     check(case)

@@ -42,6 +42,11 @@ from .nn import SimPGCN as SimPGCN
 from .nn import SortedConv as SortedConv
 from .selection.controls import compare as compare
 from .selection.diagnosis import diagnose as diagnose
+from .shallow import Forest as Forest
+from .shallow import KernelClassifier as KernelClassifier
+from .shallow import Logistic as Logistic
+from .shallow import ShallowModel as ShallowModel
+from .shallow import Trees as Trees
 from .tables import read_graph as read_graph
 from .training.fit import fit as fit
 from .training.fit import fit_settings as fit_settings

@@ -19,15 +19,14 @@ from nlgnn.errors import DataError, OptionError, RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.models.build import configure
-from nlgnn.nn.base import as_model
 from nlgnn.selection.auto import choose_model
-from nlgnn.training.device import model_like
 from nlgnn.training.fit import fit, predict
 from nlgnn.training.model_folder import ModelFolder
 from nlgnn.training.predict import mean_probabilities, temperatures, without_weights
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run_folder import Run
 from nlgnn.training.train import AUTO
+from nlgnn.training.weights import identifies_nodes
 
 VALIDATION_SHARE = 0.25
 # Attributes of a fitted model that are saved as they are.
@@ -232,7 +231,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "Encode new nodes as the fitted ones were.",
             )
         others = graph.num_nodes != self.num_nodes_ or self.names_hash_ not in (None, _names_hash(graph))
-        if others and as_model(model_like(self.factory_)).identifies_nodes:
+        if others and identifies_nodes(self.factory_, self.runs_):
             raise DataError(
                 f"{self.model_} knows nodes by their number or by their row of the adjacency matrix, so that it cannot "
                 "predict labels of other nodes.",

@@ -25,6 +25,7 @@ from torch import nn
 
 import nlgnn
 from nlgnn import Graph, configure, errors, fit, load_graph, make_splits
+from nlgnn.models.options import model_options, recipe_options
 from nlgnn.models.registry import SYSTEMS
 
 GOLDEN = Path(__file__).parent
@@ -117,8 +118,11 @@ def measure(entry: str, rounding: float = 0.0) -> list[dict[str, float]]:
     )
     with double_precision(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some models say that they do not use the weights of edges
-        factory, recipe = configure(model, graph, **options)
-        make = (lambda: with_errors(factory(), rounding)) if rounding else factory
+        system = SYSTEMS[model]
+        by_gradients = system.kind != "shallow"
+        known = model_options(system).keys() | recipe_options(system)
+        factory, recipe = configure(model, graph, **{k: v for k, v in options.items() if by_gradients or k in known})
+        make = (lambda: with_errors(factory(), rounding)) if rounding and by_gradients else factory
         runs = fit(make, graph, make_splits(graph, "random-60")[:2], recipe, progress=False)
     return [
         {

@@ -39,13 +39,31 @@ def test_a_graph_without_edges() -> None:
     assert graph.undirected_adjacency.nnz == 0
 
 
-@each_of("bad", [np.nan, np.inf])
-@each_of("form", [np.asarray, sparse.csr_array, sparse.coo_matrix])
-def test_a_missing_feature_names_node_and_column(form, bad: float) -> None:
+@each_of(
+    ("form", "bad"),
+    [
+        (np.asarray, np.inf),
+        (sparse.csr_array, np.inf),
+        (sparse.csr_array, np.nan),
+        (sparse.coo_matrix, np.nan),
+    ],
+)
+def test_a_bad_feature_names_node_and_column(form, bad: float) -> None:
     x = X.copy()
     x[2, 1] = bad
     with pytest.raises(DataError, match=rf"feature column 1 of node 2 is {bad} \(1 such"):
         Graph(form(x), EDGES, Y)
+
+
+def test_a_missing_feature_is_left_to_the_models() -> None:
+    x = X.copy()
+    x[2, 1] = np.nan
+    graph = Graph(x, EDGES, Y)
+    assert graph.has_missing_features
+    assert not Graph(X, EDGES, Y).has_missing_features
+    for use in (lambda: graph.scale_features("unit-l2"), lambda: graph.require_features("a test")):
+        with pytest.raises(DataError, match=r"feature column 1 of node 2 is missing \(1 such"):
+            use()
 
 
 def test_a_value_too_large_for_float32_is_named() -> None:

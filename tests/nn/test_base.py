@@ -23,7 +23,7 @@ from nlgnn.nn import CPGCN, FAGCN, GCNII, LINKX, DirGCN, GeomGCN, NonLocal, SimP
         (GCNII, {"theta": 0.0}, "theta=0.0"),
         (GeomGCN, {"space": "time"}, "space='time'"),
         (LINKX, {"num_nodes": 0}, "num_nodes=0"),
-        (SimPGCN, {"neighbours": 0}, "neighbours=0"),
+        (SimPGCN, {"num_similar": 0}, "num_similar=0"),
     ],
 )
 def test_impossible_arguments_are_refused(model_class, options, message):

@@ -16,9 +16,10 @@ from torch_geometric.nn import GCN2Conv, GCNConv
 from each_of import each_of
 from nlgnn.graph import Graph, to_pyg
 from nlgnn.nn import CPGCN, FAGCN, GAT, GCN, GCNII, H2GCN, LINKX, MLP, NLGAT, NLGCN, DirGCN, GeomGCN, GraphSAGE, SimPGCN
-from nlgnn.nn.base import ignores_weights, prepare
+from nlgnn.nn.base import prepare
 from nlgnn.nn.baselines.cpgcn import estimate_compatibility
 from nlgnn.nn.kernels.sparse import Operator
+from nlgnn.training.preflight import ignores_weights
 from nn_samples import assert_same, randomise
 
 

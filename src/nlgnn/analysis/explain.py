@@ -19,6 +19,8 @@ from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import evaluating, prepare
 from nlgnn.nn.neighbour_vote import SHARES, NeighbourVote
+from nlgnn.shallow.base import Contributions, ShallowModel
+from nlgnn.training.shallow_run import log_probabilities
 
 MOST_NAMES = 20_000  # Names that are searched for one like a misspelt one, which takes a second.
 
@@ -59,6 +61,7 @@ class Explanation(NodeFacts):
         other_class: The class of the label if it is not predicted, else the second most probable class.
         voters: Training nodes that voted, by falling weight. The logits are `own` plus their contributions.
         vote_share: The factor of all votes; None for a model without votes.
+        by_column: What each column adds to the scores of this node, for a shallow model that can say.
     """
 
     class_names: tuple[str, ...]
@@ -75,6 +78,7 @@ class Explanation(NodeFacts):
     why_no_window: str | None = None
     voters: tuple[Voter, ...] = ()
     vote_share: float | None = None
+    by_column: Contributions | None = None
 
     @property
     def probabilities(self) -> Figures:
@@ -92,11 +96,12 @@ class Explanation(NodeFacts):
         return None if self.silenced is None else np.asarray(softmax(self.silenced))
 
 
-def explain_node(model: nn.Module, graph: Graph, node: int | np.integer | str) -> Explanation:
+def explain_node(model: nn.Module | ShallowModel, graph: Graph, node: int | np.integer | str) -> Explanation:
     """Explain the prediction of a node.
 
     Args:
-        model: Any model. Those that sort and convolve have a window to show.
+        model: Any model. Those that sort and convolve have a window to show, and some shallow models the contributions
+            of columns.
         graph: The graph, with features scaled as in training (`graph.scale_features(recipe.features)`).
         node: Number of the node, or its name if the graph has names.
 
@@ -114,14 +119,19 @@ def explain_node(model: nn.Module, graph: Graph, node: int | np.integer | str) -
         [0]
     """
     number = node_number(graph, node)
-    split, why_no_window = None, None
-    try:
-        convolutions_to_split(model)
-    except OptionError as error:
-        logits, why_no_window = evaluate_on(model, graph), error.what[0].upper() + error.what[1:]
+    split, why_no_window, columns = None, None, None
+    if isinstance(model, ShallowModel):
+        logits, columns = log_probabilities(model, graph), model.contributions(graph, np.array([number]))
+        if columns is None:
+            why_no_window = f"{type(model).__name__} does not tell how much each column contributes."
     else:
-        passed = SortedPass.of(model, graph)
-        logits, split = passed.logits, passed.explain(np.array([number]))
+        try:
+            convolutions_to_split(model)
+        except OptionError as error:
+            logits, why_no_window = evaluate_on(model, graph), error.what[0].upper() + error.what[1:]
+        else:
+            passed = SortedPass.of(model, graph)
+            logits, split = passed.logits, passed.explain(np.array([number]))
     votes = votes_on(model, graph, number) if isinstance(model, NeighbourVote) else None
     all_logits = logits.cpu().numpy()
     own_logits, predictions = all_logits[number], all_logits.argmax(1)
@@ -134,6 +144,7 @@ def explain_node(model: nn.Module, graph: Graph, node: int | np.integer | str) -
         neighbours=tuple(NodeFacts(**_facts(graph, predictions, other)) for other in np.sort(neighbours).tolist()),
         num_nodes=graph.num_nodes,
         why_no_window=why_no_window,
+        by_column=columns,
         **_of_split(split, graph, predictions) if split else {},
         **_of_votes(votes, graph, predictions) if votes else {},
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
@@ -21,6 +21,7 @@ from nlgnn.report.text import sections_page, table_of
 
 if TYPE_CHECKING:
     from nlgnn.graph.graph import Graph
+    from nlgnn.training.run_folder import Run
     from nlgnn.training.train import Trained
 
 # Names of files and values in them may hold control sequences of terminals, or characters that cannot be encoded.
@@ -168,9 +169,8 @@ def model_table() -> RenderableType:
 
 def model_page(name: str) -> RenderableType:
     """Return the fact sheet of a model, with its options."""
-    from nlgnn.models.options import model_options
+    from nlgnn.models.options import model_options, recipe_options
     from nlgnn.models.registry import PRESETS, PUBLISHED, get_system, trained_as
-    from nlgnn.training.recipe import Recipe
     from nlgnn.tuning.space import setting_words
 
     system = get_system(name)
@@ -180,7 +180,7 @@ def model_page(name: str) -> RenderableType:
         for option in options.values()
     ]
     program = trained_as(system).program
-    known = (options.keys() | Recipe.model_fields.keys()) - program.keys() - ({"window"} if program else set())
+    known = (options.keys() | recipe_options(system)) - program.keys() - ({"window"} if program else set())
     presets = {
         preset: setting_words({key: value for key, value in bundle.items() if key in known})
         for preset, bundle in PRESETS.items()
@@ -213,6 +213,7 @@ def result_table(trained: list[tuple[str, Trained]], width: int) -> RenderableTy
 
     first, main = trained[0]
     metric, words, rows = main.recipe.metric, _protocol(main), []
+    epochs = any(run.epochs for _, result in trained for run in result.finished)
     for label, result in trained:
         tests = [run.test.get(metric) for run in result.runs]
         main_tests = [run.test.get(metric) for run in main.runs]
@@ -223,8 +224,7 @@ def result_table(trained: list[tuple[str, Trained]], width: int) -> RenderableTy
                 f"validation {metric_heading(metric)}": str(spread([run.val.get(metric) for run in result.runs])),
                 f"test {metric_heading(metric)}": str(spread(tests) or "–"),
                 **({f"{first} minus it": difference} if len(trained) > 1 else {}),
-                "epochs": f"{fmean(run.epochs for run in result.finished):.0f}",
-                "ms": f"{fmean(run.ms_per_epoch for run in result.finished):.1f}",
+                **_cost(result.finished, epochs),
             }
         )
     if len(trained) > 1:
@@ -237,23 +237,37 @@ def result_table(trained: list[tuple[str, Trained]], width: int) -> RenderableTy
     return sections_page([Section("", rows, words)], width)
 
 
+def _cost(runs: Sequence[Run], epochs: bool) -> dict[str, str]:
+    """Return the means of epochs and time; seconds per run if no model of the table has epochs."""
+    if not epochs:
+        return {"s": f"{fmean(run.seconds for run in runs):.2f}"}
+    if not any(run.epochs for run in runs):
+        return {"epochs": "–", "ms": "–"}
+    mean, time = fmean(run.epochs for run in runs), fmean(run.ms_per_epoch for run in runs)
+    return {"epochs": f"{mean:.0f}", "ms": f"{time:.1f}"}
+
+
 def _protocol(result: Trained) -> str:
     from nlgnn.models.registry import get_system, trained_as
-    from nlgnn.selection.controls import selection_words
+    from nlgnn.selection.controls import figure_words
     from nlgnn.tuning.space import setting_words
 
     recipe, runs = result.recipe, result.runs
     splits = len({run.split for run in runs})
-    chosen = selection_words(recipe.selection, recipe.metric)
+    epochs = any(run.epochs for run in runs)
     own = trained_as(get_system(result.plan.model))
-    trained = f"the training programme of {own.name}, " * bool(own.program) + f"preset {result.folder.config['preset']}"
+    programme = bool(own.program) and epochs
+    trained = f"the training programme of {own.name}, " * programme + f"preset {result.folder.config['preset']}"
     trained += f", given {setting_words(result.plan.options)}" if result.plan.options else ""
     phases = f", {recipe.pretrain_epochs} of them pre-training" if recipe.pretrain_epochs else ""
+    cost = (
+        f"Epochs: mean trained{phases}, stopping rule {recipe.stopping}; ms: per epoch, training step and evaluation."
+    )
     return (
         f"Graph {result.plan.graph}. Mean ± sample standard deviation over {_count(len(runs), 'run')} on "
         f"{_count(splits, 'split')}, "
-        f"protocol {result.plan.protocol}, {trained}; figures of {chosen}. "
-        f"Epochs: mean trained{phases}, stopping rule {recipe.stopping}; ms: per epoch, training step and evaluation."
+        f"protocol {result.plan.protocol}, {trained}; figures of {figure_words(recipe, runs)}. "
+        f"{cost if epochs else 's: training time, mean per run.'}"
     )
 
 

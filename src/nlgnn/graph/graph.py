@@ -25,7 +25,8 @@ class Graph:
 
     Args:
         x: The features, `[num_nodes, num_features]`. SciPy sparse matrices stay sparse (CSR), and a memory map
-            (`np.load(path, mmap_mode="r")`) stays on disk.
+            (`np.load(path, mmap_mode="r")`) stays on disk. In a dense array in memory NaN is a missing value, which few
+            models take.
         edge_index: The edges, `[2, num_edges]`, source then target. They are kept as given, with loops and repetitions.
         y: The labels, `[num_nodes]`. -1 is an unknown label, which is never compared with any other.
         directed: Whether the direction of `edge_index` has a meaning. If not, either direction may be given.
@@ -112,7 +113,7 @@ class Graph:
                 f"0 to {len(self.class_names) - 1}.",
                 "Use -1 for an unknown label, or name every class in class_names.",
             )
-        self._reject_non_finite_features()
+        self._reject_bad_features()
         if self.node_names is not None and len(self.node_names) != n:
             raise DataError(f"{where}: {n} nodes, but {len(self.node_names)} node names.", "Give one name per node.")
         for protocol, splits in self.splits.items():
@@ -141,11 +142,12 @@ class Graph:
                 f"{where}: the weights of its edges add up to more than 3e38.", "Divide all of them by a number."
             )
 
-    def _reject_non_finite_features(self) -> None:
+    def _reject_bad_features(self) -> None:
         table = self.x.data[:, None] if isinstance(self.x, sparse.csr_array) else self.x
         count, first = 0, (0, 0, 0.0)
         for start, rows in row_chunks(table):
-            bad = ~np.isfinite(rows)
+            # NaN in an array in memory is a missing value: models decide about it.
+            bad = np.isinf(rows) if isinstance(self.x, np.ndarray) else ~np.isfinite(rows)
             if count == 0 and bad.any():
                 row, column = (int(i) for i in np.argwhere(bad)[0])
                 first = (start + row, column, float(rows[row, column]))
@@ -195,6 +197,22 @@ class Graph:
         return self.y >= 0
 
     @cached_property
+    def has_missing_features(self) -> bool:
+        """True if a feature is missing (NaN)."""
+        return isinstance(self.x, np.ndarray) and any(bool(np.isnan(rows).any()) for _, rows in row_chunks(self.x))
+
+    def require_features(self, what: str) -> None:
+        """Raise a `DataError` if a feature is missing, for work that cannot do without; `what` names the work."""
+        if self.has_missing_features:
+            missing = np.argwhere(np.isnan(np.asarray(self.x)))
+            node, column = missing[0].tolist()
+            raise DataError(
+                f"graph {self.name!r}: feature column {column} of node {node} is missing ({len(missing)} such values "
+                f"in all), which {what} cannot take.",
+                "Fill them, such as by np.where(np.isnan(x), np.nanmean(x, axis=0), x), or train trees.",
+            )
+
+    @cached_property
     def directed_adjacency(self) -> sparse.csr_array:
         """The 0/1 matrix of the edges, rows are sources; repetitions are merged and loops dropped."""
         return self.directed_weights if self.edge_weight is None else pattern_of(self.directed_weights)
@@ -236,6 +254,7 @@ class Graph:
             return self
         if scaling not in powers:
             raise OptionError(f"features={scaling!r} is unknown.", "Choose none, unit-sum or unit-l2.")
+        self.require_features(f"the scaling {scaling!r}")
         x = self.x
         if isinstance(x, sparse.csr_array):
             scaled = sparse.diags_array(1 / row_norms(x, powers[scaling])) @ x

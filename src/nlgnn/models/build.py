@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from nlgnn.datasets.catalog import CATALOG
 from nlgnn.errors import OptionError, nearest
-from nlgnn.models.options import given_sizes, keyword_of, model_options, refuse_idle
+from nlgnn.models.options import given_sizes, keyword_of, model_options, recipe_options, refuse_idle
 from nlgnn.models.registry import PRESETS, PUBLISHED, SYSTEMS, System, get_system, load, trained_as
 from nlgnn.training.recipe import Recipe, check_pretraining
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from nlgnn.graph.graph import Graph
 
 
@@ -65,12 +63,14 @@ def resolve(
     system = get_system(name)
     if preset is not None and preset not in PRESETS:
         raise OptionError(f"there is no preset {preset!r}.", nearest(preset, list(PRESETS)))
-    for_model, for_recipe = model_options(system), set(Recipe.model_fields)
+    for_model, for_recipe = model_options(system), recipe_options(system)
     known = set(for_model) | for_recipe
     for option in options:
         if option not in known:
             owners = [other.name for other in SYSTEMS.values() if option in model_options(other)]
             how = f"Models with this option: {', '.join(owners)}." if owners else nearest(option, sorted(known))
+            if option in Recipe.model_fields:
+                how = f"It is an option of gradient training. {system.name} has: {', '.join(sorted(known))}."
             raise OptionError(f"{system.name} has no option {option!r}.", how)
     preset = preset or default_preset(graph_name)
     of_dataset = dataset_options(graph_name, system, preset)
@@ -101,7 +101,7 @@ def check_given(name: str, graph_name: str, preset: str | None, options: Mapping
     refuse_idle(get_system(name), {option: (value,) for option, value in options.items()})
 
 
-def configure(name: str, graph: Graph, preset: str | None = None, **options: Any) -> tuple[partial[nn.Module], Recipe]:
+def configure(name: str, graph: Graph, preset: str | None = None, **options: Any) -> tuple[partial[Any], Recipe]:
     """Return a factory of fresh models for a graph, and the recipe to train them.
 
     Args:

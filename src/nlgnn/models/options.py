@@ -12,6 +12,7 @@ from pydantic import Field, TypeAdapter
 
 from nlgnn.errors import OptionError
 from nlgnn.models.registry import SYSTEMS, System, load
+from nlgnn.training.recipe import Recipe
 
 SHORT_NAMES = {"hidden_channels": "hidden", "embedding_channels": "embedding"}
 KEYWORDS = {short: keyword for keyword, short in SHORT_NAMES.items()}
@@ -19,6 +20,8 @@ GIVEN_BY_THE_GRAPH = {"in_channels", "out_channels", "num_nodes"}
 FEW_OWNERS = 4  # models that the help of an option names
 SCORE = ("score_bias", "multiply_score", "standardise_score")
 SPACE = ("dim", "projections", "radius", "perplexity", "shrinkage", "input", "lr")
+# Options of a recipe that hold for every model, also for one that is trained without gradients.
+FOR_EVERY_MODEL = frozenset({"features", "metric", "seed", "threads"})
 # The type of an argument that has neither an annotation nor a default, as a user's own class may have.
 UNDECLARED = Annotated[int | float | str, Field(union_mode="left_to_right")]
 
@@ -110,6 +113,13 @@ def model_options(system: System) -> dict[str, ModelOption]:
             required = parameter.default is parameter.empty
             options[name] = ModelOption(name, _without_bounds(kind), default, words_of, kind, required)
     return options
+
+
+def recipe_options(system: System) -> set[str]:
+    """Return the options of a recipe that hold for a model; few of them do where no gradients are used."""
+    if system.kind != "shallow":
+        return set(Recipe.model_fields)
+    return {*FOR_EVERY_MODEL, *load(system).recipe_options}
 
 
 def all_model_options() -> dict[str, ModelOption]:

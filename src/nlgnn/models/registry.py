@@ -9,12 +9,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.resources import files
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from nlgnn.errors import OptionError, nearest
-
-if TYPE_CHECKING:
-    from torch import nn
 
 Options = Mapping[str, Any]
 SETTINGS: dict[str, Any] = tomllib.loads(files("nlgnn.models").joinpath("settings.toml").read_text("utf-8"))
@@ -47,7 +44,8 @@ class System:
         search_space: Values to search over, by option.
         fixed: Options that the name implies, which cannot be chosen.
         local: The name of the local part of a non-local or voting model.
-        kind: The kind of model: local, the non-local version of a local model, or votes around one.
+        kind: The kind of model: local, the non-local version of a local model, votes around one, or shallow, which is
+            trained without gradients.
         program: The training options of its authors. They override presets.
         published: Options that its own authors published, by dataset.
         variants: Options of the named forms of a model whose publications report the best of several.
@@ -62,7 +60,7 @@ class System:
     search_space: Mapping[str, tuple[Any, ...]] = field(default_factory=lambda: _tuples(SETTINGS["search_space"]))
     fixed: Options = field(default_factory=dict)
     local: str | None = None
-    kind: Literal["local", "non-local", "vote"] = "local"
+    kind: Literal["local", "non-local", "vote", "shallow"] = "local"
     program: Options = field(default_factory=dict)
     published: Mapping[str, Options] = field(default_factory=dict)
     variants: tuple[Options, ...] = ()
@@ -83,7 +81,8 @@ def _read_system(name: str) -> System:
     stated: dict[str, Any] = {**inherited, **own}
     for key in ("like", "wrapped"):
         stated.pop(key, None)
-    path = f"nlgnn.nn:{stated.pop('class')}"
+    path = stated.pop("class")
+    path = path if ":" in path else f"nlgnn.nn:{path}"
     if "search_space" in stated:
         stated["search_space"] = _tuples(stated["search_space"])
     grids: dict[str, Any] = {key: _combinations(stated.pop(key)) for key in ("variants", "settings") if key in stated}
@@ -123,16 +122,17 @@ def _all_systems() -> dict[str, System]:
 
 
 SYSTEMS: dict[str, System] = _all_systems()
-_CLASSES: dict[str, type[nn.Module]] = {}  # those of users' own models
+_CLASSES: dict[str, type[Any]] = {}  # those of users' own models
 
 
-def register(name: str, model_class: type[nn.Module], *, summary: str = "", **settings: Any) -> System:
+def register(name: str, model_class: type[Any], *, summary: str = "", **settings: Any) -> System:
     """Register a model of your own, so that it can be trained, tuned and compared by its name.
 
     Args:
         name: The name, without a colon.
-        model_class: A module class whose arguments are options with types and defaults. Those named `in_channels`,
-            `out_channels` and `num_nodes` are taken from the graph; `hidden_channels` is the option `hidden`.
+        model_class: A module class, or a `ShallowModel`, whose arguments are options with types and defaults. Those
+            named `in_channels`, `out_channels` and `num_nodes` are taken from the graph; `hidden_channels` is the
+            option `hidden`.
         summary: What the model does, in a few words.
         settings: Further fields of `System`, such as `defaults` and `search_space`.
 
@@ -156,8 +156,12 @@ def register(name: str, model_class: type[nn.Module], *, summary: str = "", **se
     return _add(name, model_class, summary=summary, **settings)
 
 
-def _add(name: str, model_class: type[nn.Module], summary: str = "", **settings: Any) -> System:
+def _add(name: str, model_class: type[Any], summary: str = "", **settings: Any) -> System:
+    from nlgnn.shallow.base import ShallowModel
+
     path = f"{model_class.__module__}:{model_class.__qualname__}"
+    if issubclass(model_class, ShallowModel):
+        settings = {"kind": "shallow", "search_space": {}, "program": {"features": "none"}, **settings}
     settings = {"defaults": {}, "source": path, **settings}
     _CLASSES[name], SYSTEMS[name] = model_class, System(name, path, summary=summary, **settings)
     return SYSTEMS[name]
@@ -176,7 +180,10 @@ def resolve_class(path: str) -> System:
         raise OptionError(what, "Name it as package.module:Class; --debug shows the whole error.") from error
     from torch import nn
 
-    found = {key: one for key, one in vars(module).items() if isinstance(one, type) and issubclass(one, nn.Module)}
+    from nlgnn.shallow.base import ShallowModel
+
+    classes = {key: one for key, one in vars(module).items() if isinstance(one, type)}
+    found = {key: one for key, one in classes.items() if issubclass(one, nn.Module | ShallowModel)}
     if name not in found:
         how = nearest(name, found) if found else "Name a module that defines one, as package.module:Class."
         raise OptionError(f"{module_name} has no torch.nn.Module {name!r}.", how)
@@ -198,19 +205,19 @@ def _plain(name: str) -> str:
     return re.sub("[-_]", "", name.lower())
 
 
-def load(system: System) -> type[nn.Module]:
+def load(system: System) -> Any:
     """Return the class of a model."""
     if system.name in _CLASSES:
         return _CLASSES[system.name]
     module, _, name = system.path.partition(":")
-    loaded: type[nn.Module] = getattr(import_module(module), name)
-    if system.kind == "local":
+    loaded = getattr(import_module(module), name)
+    if system.kind in ("local", "shallow"):
         return loaded
     from nlgnn.nn.versions import NLGAT, NLGCN, NLMLP, NonLocalVersion, VoteVersion
 
     if system.kind == "vote":
-        return VoteVersion.around(loaded)  # type: ignore[no-any-return]
-    named: dict[type[nn.Module], type[nn.Module]] = {ours.local_class: ours for ours in (NLMLP, NLGCN, NLGAT)}
+        return VoteVersion.around(loaded)
+    named: dict[Any, type[Any]] = {ours.local_class: ours for ours in (NLMLP, NLGCN, NLGAT)}
     return named.get(loaded) or NonLocalVersion.around(loaded)
 
 

@@ -237,13 +237,9 @@ def as_model(module: nn.Module) -> Model:
 
 def prepare(module: nn.Module, graph: Graph, device: torch.device | None = None) -> tuple[Any, ...]:
     """Return what a module's forward takes for a graph, in the module's floating-point type and on a device."""
+    graph.require_features(type(module).__name__)
     parameters = (parameter.dtype for parameter in module.parameters() if parameter.is_floating_point())
     return move(as_model(module).prepare(graph), device, next(parameters, torch.float32))
-
-
-def ignores_weights(module: nn.Module, graph: Graph) -> bool:
-    """Return whether a graph has edge weights that a module does not use."""
-    return graph.edge_weight is not None and not as_model(module).uses_edge_weights
 
 
 def logits_of(output: Any) -> Tensor:

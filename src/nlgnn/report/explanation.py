@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,16 @@ from nlgnn.analysis.columns import ColumnEffect, column_effects, encoder_of
 from nlgnn.analysis.contributions import Figures
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
+from nlgnn.models.registry import get_system
 from nlgnn.report.figures.strips import PARTS, parts_of
 from nlgnn.report.page import caption
 from nlgnn.report.table import Rows, Section, short
 from nlgnn.selection.controls import selection_words
+from nlgnn.shallow.base import Contributions, ShallowModel
+from nlgnn.tables import FeatureEncoder
 from nlgnn.training.device import choose_device, limited_threads, model_like
-from nlgnn.training.run_folder import load_weights
 from nlgnn.training.train import Trained
+from nlgnn.training.weights import load_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +38,14 @@ class ExplainedNode:
     protocol: str  # in words, for captions
     columns: Sequence[ColumnEffect] = ()
     num_columns: int = 0
+    feature_names: Sequence[str] = ()
 
     def to_dict(self, top: int) -> dict[str, Any]:
         """Return everything for JSON, with at most `top` neighbours and columns."""
         one = self.explanation
-        everything = asdict(one) | {name: value for name, value in vars(self).items() if name != "explanation"}
+        everything = asdict(replace(one, by_column=None)) | {
+            name: value for name, value in vars(self).items() if name != "explanation"
+        }
         everything |= {
             "probability": one.probability,
             "probabilities": one.probabilities,
@@ -47,9 +53,23 @@ class ExplainedNode:
             "num_neighbours": len(one.neighbours),
             "neighbours": everything["neighbours"][:top],
             "columns": [effect._asdict() for effect in self.columns[:top]],
+            "by_column": None if one.by_column is None else self._contributions(one.by_column, top),
         }
         dictionary: dict[str, Any] = json.loads(json.dumps(everything, default=lambda array: array.tolist()))
         return dictionary
+
+    def _contributions(self, by_column: Contributions, top: int) -> dict[str, Any]:
+        order = np.argsort(-abs(_apart(self.explanation, by_column.values[0])), kind="stable")[:top].tolist()
+        columns = [
+            {
+                "column": by_column.columns[place].name(self.feature_names),
+                "group": by_column.columns[place].group,
+                "values": by_column.values[0, :, place],
+            }
+            for place in order
+        ]
+        groups = {group: sums[0] for group, sums in by_column.by_group().items()}
+        return {"expected": by_column.expected, "groups": groups, "columns": columns}
 
 
 def explain_in_run(
@@ -69,34 +89,44 @@ def explain_in_run(
     load_weights(model, chosen.state, f"run {chosen.index} of {trained.folder.path}")
     with limited_threads(recipe.threads, graph):
         scaled = graph.scale_features(recipe.features)
-        explanation = explain_node(model.to(choose_device("auto")), scaled, node)
+        placed = model if isinstance(model, ShallowModel) else model.to(choose_device("auto"))
+        explanation = explain_node(placed, scaled, node)
     split = make_splits(graph, trained.plan.protocol, trained.plan.runs)[chosen.index]
     given = "".join(f", {name}={value}" for name, value in trained.plan.options.items())
     protocol = (
         f"Graph {graph.name}, {trained.plan.model}{given}, run {chosen.index} on split {chosen.split} of protocol "
-        f"{chosen.protocol}; weights of {selection_words(recipe.selection, recipe.metric)}, epoch "
-        f"{chosen.chosen_epoch}."
+        f"{chosen.protocol}"
     )
+    if chosen.epochs:
+        words = selection_words(recipe.selection, recipe.metric)
+        protocol += f"; weights of {words}, epoch {chosen.chosen_epoch}"
     encoder = encoder_of(trained.plan)
+    effects: Sequence[ColumnEffect] = ()
+    if explanation.by_column is None:  # else it says the same exactly
+        effects = column_effects(trained, graph, explanation.node, chosen)
     return ExplainedNode(
         explanation,
         graph.name,
         trained.plan.model,
         chosen.index,
         PARTS[parts_of(split)[explanation.node]],
-        protocol,
-        column_effects(trained, graph, explanation.node, chosen),
+        f"{protocol}.",
+        effects,
         len(encoder.columns) if encoder else 0,
+        _feature_names(encoder) if encoder else (),
     )
 
 
 def explained_sections(explained: ExplainedNode, top: int) -> list[Section]:
-    """Return the node, its window, and at most `top` of its columns and of its neighbours."""
+    """Return the node, its window or columns, and at most `top` of its columns and of its neighbours."""
     one = explained.explanation
+    if one.by_column is not None:
+        return [_summary(explained), *_contribution_sections(explained, one.by_column, top), _neighbours(one, top)]
+    title = "Contributions" if get_system(explained.model).kind == "shallow" else "Window in the sorted order"
     window = (
-        Section("Window in the sorted order", [], "", one.why_no_window)
+        Section(title, [], "", one.why_no_window)
         if one.why_no_window
-        else Section("Window in the sorted order", _window_rows(one), caption("window"), text_columns=4)
+        else Section(title, _window_rows(one), caption("window"), text_columns=4)
     )
     if one.vote_share is not None:
         window = _voters(one, top)
@@ -175,6 +205,48 @@ def effects_section(effects: Sequence[ColumnEffect], prediction: str, num_column
     tried = f"{len(effects)} of {num_columns} columns were tried{which}."
     text = caption("effects", prediction=short(prediction), tried=tried)
     return Section("Its own columns", rows, text, text_columns=2)
+
+
+def _contribution_sections(explained: ExplainedNode, by_column: Contributions, top: int) -> list[Section]:
+    """Return what groups of columns, and the strongest columns, contribute to one class rather than another."""
+    one = explained.explanation
+    apart, expected = _apart(one, by_column.values[0]), float(_apart(one, by_column.expected))
+    heading = short(one.prediction)
+    if one.other_class is not None:
+        heading += f" rather than {short(one.class_names[one.other_class])}"
+    parts: dict[str, float] = {"expected": expected}
+    parts |= {group: float(_apart(one, sums[0])) for group, sums in by_column.by_group().items()}
+    parts["sum"] = sum(parts.values())
+    strongest = [place for place in np.argsort(-abs(apart), kind="stable").tolist() if apart[place]]
+    columns = [
+        {"column": short(column.name(explained.feature_names)), "group": column.group, heading: f"{apart[place]:+.3f}"}
+        for place, column in ((place, by_column.columns[place]) for place in strongest[:top])
+    ]
+    rows = [{"columns": name, heading: f"{figure:+.3f}"} for name, figure in parts.items()]
+    return [
+        Section("Contributions of the node and of its neighbours", rows, caption("contributions")),
+        Section(
+            "Columns that contribute most",
+            columns,
+            f"{len(columns):,} of {len(strongest):,} columns that contribute.",
+            text_columns=2,
+        ),
+    ]
+
+
+def _apart(one: Explanation, figures: Figures) -> Figures:
+    """Return the figures of the predicted class minus those of the other class of interest."""
+    other = 0.0 if one.other_class is None else figures[one.other_class]
+    return np.asarray(figures[int(one.logits.argmax())] - other)
+
+
+def _feature_names(encoder: FeatureEncoder) -> list[str]:
+    """Return a name for each feature that an encoder made; a column that became several features is numbered."""
+    names = []
+    for name, slots in encoder.slots.items():
+        parts = slots.stop - slots.start
+        names += [name] if parts == 1 else [f"{name}, part {part}" for part in range(1, parts + 1)]
+    return names
 
 
 def _voters(one: Explanation, top: int) -> Section:

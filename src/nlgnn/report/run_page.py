@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlgnn.analysis.columns import accuracy_lost, encoder_of
 from nlgnn.analysis.projection import project
@@ -19,18 +20,21 @@ from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.models.registry import get_system
-from nlgnn.nn.base import ignores_weights
 from nlgnn.report.figures.intervals import MAJORITY, Answer, figures_of
 from nlgnn.report.figures.order import order_parts
 from nlgnn.report.figures.quality import compatibility_figures, curve_figures, projection_figure, quality_figures
 from nlgnn.report.page import Command, Part, caption, write_page
 from nlgnn.report.table import Rows, Section
-from nlgnn.selection.controls import Variant, selection_words
+from nlgnn.selection.controls import Variant, figure_words
 from nlgnn.selection.profile import portray
+from nlgnn.shallow.base import ShallowModel
 from nlgnn.training.device import limited_threads, model_like
 from nlgnn.training.fit import predict
 from nlgnn.training.predict import calibrated, temperatures
+from nlgnn.training.preflight import ignores_weights
+from nlgnn.training.run_folder import Run
 from nlgnn.training.train import Plan, Trained, read_trained
+from nlgnn.training.weights import load_weights
 from nlgnn.tuning.result import training_command
 
 MOST_COLUMNS_SHOWN = 200
@@ -67,9 +71,6 @@ def run_parts(
         own = probabilities[good.index(run)]
         heats = temperatures(probabilities, good, graph, splits)
         sure = np.stack([calibrated(one, heat) for one, heat in zip(probabilities, heats, strict=True)])
-        model = trained.factory()
-        model.load_state_dict(run.state)
-        projection = project(model, graph.scale_features(trained.recipe.features))
         return [
             headline._replace(sentences=[*headline.sentences, *warnings_of(trained.plan)]),
             answer.figure(),
@@ -80,12 +81,22 @@ def run_parts(
             *quality_figures(
                 held_back(sure, graph, [splits[one.index] for one in good]), graph, trained.recipe.class_weight
             ),
-            projection_figure(projection, graph, own.argmax(1), run.index),
+            *embedding_figures(trained, graph, run, own.argmax(1)),
             *compatibility_figures(graph.class_names, portrait.compatibility),
             *portrait.sections(matrix=False),
             *table_sections(trained, graph, splits),
             *settings_parts(trained, graph),
         ]
+
+
+def embedding_figures(trained: Trained, graph: Graph, run: Run, predictions: NDArray[np.int64]) -> list[Part]:
+    """Return the embedding of one run in two dimensions. The list is empty for a model without an embedding."""
+    model = model_like(trained.factory)
+    if isinstance(model, ShallowModel):
+        return []
+    load_weights(model, run.state, f"run {run.index}")
+    projection = project(model, graph.scale_features(trained.recipe.features))
+    return [projection_figure(projection, graph, predictions, run.index)]
 
 
 def label_of(trained: Trained) -> str:
@@ -106,7 +117,7 @@ def make_answer(
         figures[MAJORITY] = [majority_accuracy(graph, splits[index]) for index in indices]
     for name, other in others.items():
         figures[name] = figures_of(other.runs, recipe.metric, part, indices)
-    selection = selection_words(recipe.selection, recipe.metric)
+    selection = figure_words(recipe, trained.runs)
     return Answer(figures, part, recipe.metric, trained.plan.protocol, selection)
 
 
@@ -167,7 +178,7 @@ def settings_parts(trained: Trained, graph: Graph) -> list[Part]:
         "seeds": ", ".join(str(run.seed) for run in trained.runs),
         **{name: str(value) for name, value in config["model_arguments"].items()},
         **{name: str(value) for name, value in config["recipe"].items()},
-        "epochs trained": f"{fmean(run.epochs for run in good):.0f} on average",
+        **({"epochs trained": f"{fmean(run.epochs for run in good):.0f} on average"} if good[0].epochs else {}),
         "seconds": f"{sum(run.seconds for run in good):.1f} in all",
         "versions": ", ".join(f"{name} {version}" for name, version in config["versions"].items()),
         "machine": f"{config['machine']['processor']}, {config['machine']['cores']} cores",
@@ -285,8 +296,8 @@ def cost_rows(trained: Mapping[str, Trained]) -> Rows:
         {
             "model": label,
             "runs": str(len(good)),
-            "epochs, mean": f"{fmean(run.epochs for run in good):.0f}",
-            "ms per epoch": f"{fmean(run.ms_per_epoch for run in good):.2f}",
+            "epochs, mean": f"{fmean(run.epochs for run in good):.0f}" if good[0].epochs else "–",
+            "ms per epoch": f"{fmean(run.ms_per_epoch for run in good):.2f}" if good[0].epochs else "–",
             "seconds": f"{sum(run.seconds for run in good):.1f}",
         }
         for label, good in ((label, one.finished) for label, one in trained.items())

@@ -114,7 +114,7 @@ def tuned_sections(tuned: Tuned) -> list[Section]:
             "rank": str(rank),
             **{name.replace("_", " "): str(value) for name, value in row.setting.items()},  # names that can be wrapped
             f"validation {metric_heading(metric)}": "failed" if row.mean is None else str(Spread(row.mean, row.std)),
-            "epochs": f"{row.epochs:.0f}" + " (dropped)" * row.dropped,
+            **({"epochs": f"{row.epochs:.0f}" + " (dropped)" * row.dropped} if _has_epochs(tuned) else {}),
             "s": f"{row.seconds:.1f}",
         }
         for rank, row in enumerate(tuned.rows[:MOST_ROWS], start=1)
@@ -136,11 +136,15 @@ def _caption(tuned: Tuned) -> str:
     over = f"the first {tuned.splits} splits" if tuned.splits > 1 else "the first split"
     if tuned.runs > tuned.splits:
         over = f"{tuned.runs} runs on {over}"
+    by_epochs = (
+        f"at most {recipe.epochs} epochs; figures of {selection_words(recipe.selection, recipe.metric)}; "
+        "test nodes are not used. epochs: mean trained; "
+    )
     words = (
         f"{_shown_of(rows)} of a grid of {tuned.space.size}; mean ± sample standard deviation over {over}, "
-        f"protocol {tuned.protocol}, preset {tuned.preset}, at most {recipe.epochs} epochs; figures of "
-        f"{selection_words(recipe.selection, recipe.metric)}; test nodes are not used. "
-        f"epochs: mean trained; s: training, {sum(row.seconds for row in rows):.0f} s in all."
+        f"protocol {tuned.protocol}, preset {tuned.preset}, "
+        f"{by_epochs if _has_epochs(tuned) else 'test nodes are not used. '}"
+        f"s: training, {sum(row.seconds for row in rows):.0f} s in all."
     )
     if dropped:
         words += f" {dropped} {'was' if dropped == 1 else 'were'} dropped early, behind half of the others."
@@ -150,6 +154,11 @@ def _caption(tuned: Tuned) -> str:
 def _shown_of(rows: tuple[Tried, ...]) -> str:
     count = f"{len(rows)} setting" + "s" * (len(rows) != 1)
     return f"The best {MOST_ROWS} of {count}" if len(rows) > MOST_ROWS else count
+
+
+def _has_epochs(tuned: Tuned) -> bool:
+    """Return whether the model is trained by epochs."""
+    return any(row.epochs for row in tuned.rows)
 
 
 def _runs(tuned: Tuned) -> str:

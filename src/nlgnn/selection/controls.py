@@ -5,20 +5,19 @@ A non-local result is never shown alone. It is compared with its local part, ker
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-from torch import nn
 
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.models.build import default_metric
-from nlgnn.models.options import model_options
+from nlgnn.models.options import model_options, recipe_options
 from nlgnn.models.registry import get_system
 from nlgnn.report.table import Section, markdown_table
 from nlgnn.selection.statistics import compared_rows, paired_interval, spread
+from nlgnn.training.device import Factory
 from nlgnn.training.fit import Setting, fit_settings, setting_of
 from nlgnn.training.preflight import check_graph
 from nlgnn.training.recipe import Recipe, metric_heading
@@ -86,7 +85,7 @@ def with_references(system: str, options: dict[str, Any]) -> list[Variant]:
 
 def _part(system: str, options: dict[str, Any]) -> Variant:
     """Return another model with those of the options that it knows."""
-    known = set(model_options(get_system(system))) | set(Recipe.model_fields)
+    known = set(model_options(get_system(system))) | recipe_options(get_system(system))
     return Variant(system, {key: value for key, value in options.items() if key in known})
 
 
@@ -98,6 +97,11 @@ def selection_words(rule: str, metric: str) -> str:
         "lowest-loss": "the epoch with the lowest validation loss",
         "last-both": f"the last epoch with validation {metric} and loss both as good as ever before",
     }[rule]
+
+
+def figure_words(recipe: Recipe, runs: Sequence[Run]) -> str:
+    """Describe the model that figures are of: that of a chosen epoch, or the fitted one where there are no epochs."""
+    return selection_words(recipe.selection, recipe.metric) if any(run.epochs for run in runs) else "the fitted model"
 
 
 @dataclass(frozen=True)
@@ -127,11 +131,11 @@ class Comparison:
             {"model": row["model"], f"validation {metric_heading(metric)}": validation[row["model"]], **row}
             for row in compared_rows("model", f"test {metric_heading(metric)}", tests, f"{first} minus it", differences)
         ]
-        runs = self.runs[first]
-        failed = sum(run.failure is not None for of_model in self.runs.values() for run in of_model)
+        runs, all_runs = self.runs[first], [run for of_model in self.runs.values() for run in of_model]
+        failed = sum(run.failure is not None for run in all_runs)
         caption = (
             f"Graph {self.graph}. Mean ± sample standard deviation over {len(runs)} run{'s' * (len(runs) != 1)}, one "
-            f"per split, protocol {runs[0].protocol}, figures of {selection_words(recipe.selection, metric)}. "
+            f"per split, protocol {runs[0].protocol}, figures of {figure_words(recipe, all_runs)}. "
             "Differences of test figures are paired over splits and seeds, with 95 % t-intervals, which are slightly "
             "too narrow where splits overlap."
         ) + f" Failed runs: {failed}." * bool(failed)
@@ -143,7 +147,7 @@ class Comparison:
 
 
 def compare(
-    models: Mapping[str, str | Callable[[], nn.Module]],
+    models: Mapping[str, str | Factory],
     graph: Graph,
     splits: str | Split | Sequence[Split] | None = None,
     recipe: Recipe | None = None,
@@ -157,7 +161,8 @@ def compare(
             registered model. Differences are computed between the first model and each other model.
         graph: The graph, as for `fit`.
         splits: The splits, as for `fit`.
-        recipe: How to train. Settings that it does not give are those of each named model.
+        recipe: How to train. Settings that it does not give are those of each named model, and those that a model does
+            not have are passed over.
         progress: Whether to draw a progress bar.
 
     Returns:
@@ -181,6 +186,6 @@ def compare(
         metric = own.metric if "metric" in own.model_fields_set else default_metric(graph)
         # A copy with these two counts them as given, so that no named model replaces them.
         recipe = own.model_copy(update={"metric": metric, "selection": own.selection})
-    settings = {name: setting_of(model, graph, recipe) for name, model in models.items()}
+    settings = {name: setting_of(model, graph, recipe, shared=True) for name, model in models.items()}
     runs = fit_settings(list(settings.values()), graph, splits, progress=progress)
     return Comparison(graph.name, settings, dict(zip(models, runs, strict=True)))

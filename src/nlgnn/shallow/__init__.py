@@ -1,1 +1,8 @@
-"""Models without gradient training: they read tables of neighbour features, or compare nodes by kernels."""
+"""Models without gradient training: they read tables of neighbour features, or compare nodes by kernels.
+
+The public names are listed in `__init__.pyi`; each is imported on first use.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -3,14 +3,65 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
+
+Group = Literal["own columns", "neighbours' columns", "structure", "labels"]
+
+
+class Column(NamedTuple):
+    """A column that a model looks at.
+
+    Args:
+        text: The name of the column, with {} in place of a feature.
+        group: The group whose contributions are added up in explanations.
+        feature: The number of the feature, if the column is made from one.
+    """
+
+    text: str
+    group: Group
+    feature: int | None = None
+
+    def name(self, feature_names: Sequence[str] = ()) -> str:
+        """Return the name of the column; without names of features they are numbered.
+
+        Example:
+            >>> Column("mean of {} over neighbours", "neighbours' columns", 0).name(["amount"])
+            'mean of `amount` over neighbours'
+        """
+        if self.feature is None:
+            return self.text
+        word = f"`{feature_names[self.feature]}`" if feature_names else f"feature {self.feature}"
+        return self.text.replace("{}", word)
+
+
+class Contributions(NamedTuple):
+    """Exact contributions of columns to the logits of some nodes.
+
+    Args:
+        columns: The columns.
+        values: The contributions, `[nodes, classes, columns]`.
+        expected: The logits before any column is looked at, `[classes]`. With the sum over columns they give the
+            logits, whose softmax is the prediction.
+    """
+
+    columns: tuple[Column, ...]
+    values: Float[np.ndarray, "k c w"]
+    expected: Float[np.ndarray, " c"]
+
+    def by_group(self) -> dict[Group, Float[np.ndarray, "k c"]]:
+        """Return the sum of contributions of each group that has columns."""
+        groups = np.array([column.group for column in self.columns])
+        present = dict.fromkeys(column.group for column in self.columns)
+        return {group: self.values[:, :, groups == group].sum(axis=2) for group in present}
 
 
 class ShallowModel(ABC):
@@ -23,11 +74,18 @@ class ShallowModel(ABC):
         identifies_nodes: Whether the fitted model knows nodes by their number and is of use on its own graph only.
         uses_edges: Whether the model looks at edges.
         uses_edge_weights: Whether edge weights change the result, where a graph has some.
+        recipe_options: The options of a `Recipe` that the trainer sets as attributes of the model before `fit`, such as
+            class_weight and memory. It passes on the metric and the seed, scales features and limits threads itself.
+        class_weight: "balanced" where all classes weigh the same.
+        memory: The memory that training may use, such as 8GiB.
     """
 
     identifies_nodes: bool = False
     uses_edges: bool = True
     uses_edge_weights: bool = False
+    recipe_options: frozenset[str] = frozenset()
+    class_weight: str = "none"
+    memory: str | None = None
 
     @abstractmethod
     def fit(self, graph: Graph, split: Split, metric: str = "accuracy", seed: int = 0) -> ShallowModel:
@@ -60,3 +118,7 @@ class ShallowModel(ABC):
         Raises:
             DataError: If the state is damaged or belongs to another model.
         """
+
+    def contributions(self, graph: Graph, nodes: NDArray[np.int64]) -> Contributions | None:
+        """Return how much each column contributes to the logits of some nodes; None where the model cannot say."""
+        return None

@@ -57,14 +57,14 @@ class KernelClassifier(ShallowModel):
     `descriptions="features+means+degrees"` it also predicts nodes of other graphs.
 
     Args:
-        descriptions: Descriptions to choose from, such as `features+out-links+degrees`. `all` is all that the graph
-            has.
+        descriptions: Descriptions to choose from, joined by +. For example `features+out-links+degrees`; `all` is all
+            that the graph has.
         max_kernels: Largest number of kernels in the sum.
         gamma: Decay γ of each kernel exp(-γ (1 - cosine)). By default validation chooses 1, 4, 6 or 16.
         ridge: Ridge λ. By default validation chooses 0.03, 0.1, 0.3 or 1.
         search_nodes: Number of training nodes on which kernels are compared. All of them are used afterwards.
         exact_nodes: Number of training nodes up to which the solution is exact.
-        landmarks: Number of training nodes that vote if there are more than `exact_nodes`.
+        landmarks: Number of voters beyond that. They are drawn from the training nodes.
 
     Example:
         >>> from nlgnn.datasets import load_graph

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from scipy import sparse
@@ -21,9 +21,12 @@ from torch import nn
 
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
+from nlgnn.shallow.base import ShallowModel
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -3, -1  # of malloc.h
+Factory = Callable[[], nn.Module | ShallowModel]  # makes a new model
+AnyModel = TypeVar("AnyModel")
 # Below this many stored entries (edges and feature values) a second thread costs more time than it saves.
 SMALL_GRAPH = 5_000_000
 
@@ -117,7 +120,7 @@ def allocation(frugal: bool) -> Iterator[None]:
         libc.malloc_trim(0)
 
 
-def model_like(factory: Callable[[], nn.Module]) -> nn.Module:
+def model_like(factory: Callable[[], AnyModel]) -> AnyModel:
     """Return a model for its shapes, without changing the state of the global random numbers."""
     with torch.random.fork_rng(devices=[]):
         return factory()

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-import json
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -23,22 +19,44 @@ from nlgnn.errors import NlgnnError, NlgnnWarning, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.models.build import configure, default_protocol
-from nlgnn.models.registry import resolve_class
-from nlgnn.nn.base import Model, as_model, ignores_weights
+from nlgnn.models.options import recipe_options
+from nlgnn.models.registry import get_system, resolve_class
+from nlgnn.nn.base import Model
 from nlgnn.nn.base import prepare as prepare_inputs
-from nlgnn.training.device import Interrupt, allocation, choose_device, device_at_hand, limited_threads, model_like
+from nlgnn.shallow.base import ShallowModel
+from nlgnn.training.device import (
+    Factory,
+    Interrupt,
+    allocation,
+    choose_device,
+    device_at_hand,
+    limited_threads,
+    model_like,
+)
+from nlgnn.training.identity import description_of, identity
 from nlgnn.training.loop import evaluate, finish, train_replicas
-from nlgnn.training.memory import MemoryPlan, check_trial, memory_plan, models_at_once, set_recompute
-from nlgnn.training.preflight import check, check_apart, check_graph, check_output, example_of
+from nlgnn.training.memory import MemoryPlan, memory_plan, models_at_once, set_recompute
+from nlgnn.training.preflight import (
+    check,
+    check_apart,
+    check_graph,
+    check_options,
+    check_output,
+    class_name,
+    example_of,
+    ignores_weights,
+)
 from nlgnn.training.progress import TrainingProgress
-from nlgnn.training.recipe import EXECUTION, Recipe, check_pretraining
+from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Job, Replica, by_shape, shape_of_setting, training_nodes
-from nlgnn.training.run_folder import Run, RunFolder, check_weights, load_weights
+from nlgnn.training.run_folder import Run, RunFolder
+from nlgnn.training.shallow_run import fit_shallow, predict_shallow, scaled
+from nlgnn.training.weights import check_weights, load_weights
 
 CHECKPOINT_SECONDS = 30.0
 
 
-Setting = tuple[Callable[[], nn.Module], Recipe]
+Setting = tuple[Factory, Recipe]
 Watch = Callable[[Sequence[Replica]], None]
 
 
@@ -47,7 +65,7 @@ class EveryRunFailedError(NlgnnError):
 
 
 def fit(
-    factory: str | Callable[[], nn.Module],
+    factory: str | Factory,
     graph: Graph,
     splits: str | Split | Sequence[Split] | None = None,
     recipe: Recipe | None = None,
@@ -62,7 +80,8 @@ def fit(
         factory: Makes a new model; or the name of a model, which is trained with its settings for this graph.
         graph: The graph. All of its nodes take part in training, but labels of validation and test nodes do not.
         splits: One or several splits, or the name of a protocol; by default the protocol that belongs to the graph.
-        recipe: The options of training. For a named model, options that are not set keep the model's own values.
+        recipe: The options of training. For a named model, options that are not set keep the model's own values. A
+            model without gradient training takes few of them, and gets unscaled features unless they are set.
         folder: The folder that keeps finished runs, and from which an interrupted training continues.
         progress: If True, a progress bar is drawn on terminals after two seconds.
         watch: Called after every epoch with the replicas in training.
@@ -87,17 +106,22 @@ def fit(
     return runs
 
 
-def setting_of(model: str | Callable[[], nn.Module], graph: Graph, recipe: Recipe | None) -> Setting:
-    """Return the factory and the recipe; options that a recipe does not set keep the values of a named model."""
+def setting_of(model: str | Factory, graph: Graph, recipe: Recipe | None, shared: bool = False) -> Setting:
+    """Return the factory and the recipe; options that a recipe does not set keep the values of a named model.
+
+    If the recipe is shared by several models, options that a named model does not have are passed over.
+    """
     check_graph(graph)
     if recipe is not None and not isinstance(recipe, Recipe):
         raise OptionError(f"recipe is a {type(recipe).__name__}.", "Give a Recipe: Recipe(epochs=100, lr=0.01).")
-    if isinstance(model, nn.Module):
+    if isinstance(model, nn.Module | ShallowModel):
         raise OptionError("training needs a factory of models, not a model.", "Give a function: lambda: MyModel(...).")
     if isinstance(model, str):
         if ":" in model:
             resolve_class(model)
-        given = {} if recipe is None else {name: getattr(recipe, name) for name in recipe.model_fields_set}
+        names = set() if recipe is None else recipe.model_fields_set
+        names = names & recipe_options(get_system(model)) if shared else names
+        given = {name: getattr(recipe, name) for name in names}
         return configure(model, graph, **given)
     return model, recipe or Recipe()
 
@@ -145,14 +169,13 @@ def _fit(
     for factory, recipe in settings:
         check(graph, splits, recipe)
         examples.append(example_of(factory))
-        check_pretraining(type(examples[-1].unwrapped).__name__, examples[-1].pretrains, recipe)
-        check_trial(factory, examples[-1], recipe)
+        check_options(factory, examples[-1], recipe)
         if folder:
             own = identity(graph, splits, recipe, factory, examples[-1])
             folder.claim(own, comparable=description_of(factory) is not None)
     again = [example_of(factory) for factory, _ in settings] if len(splits) > 1 else []
-    check_apart([*examples, *again])
-    for name in sorted({type(model.unwrapped).__name__ for model in examples if ignores_weights(model, graph)}):
+    check_apart([model for model in (*examples, *again) if isinstance(model, Model)])
+    for name in sorted({class_name(model) for model in examples if ignores_weights(model, graph)}):
         what = f"{name} does not look at the weights of edges: all edges of graph {graph.name!r} count alike."
         warnings.warn(what, NlgnnWarning, stacklevel=3)
     runs = [
@@ -164,17 +187,21 @@ def _fit(
         for number, ((factory, recipe), example) in enumerate(zip(settings, examples, strict=True))
         for run, split in zip(runs[number], splits, strict=True)
     ]
-    epochs = max(recipe.pretrain_epochs + recipe.epochs for _, recipe in settings)
+    by_gradients = [job for job in jobs if isinstance(job.example, Model)]
+    epochs = max((job.recipe.pretrain_epochs + job.recipe.epochs for job in by_gradients), default=1)
     with (
         # Training sets the random numbers that it draws from, on all devices.
         torch.random.fork_rng(devices=range(torch.cuda.device_count())),
         Interrupt() as interrupt,
         TrainingProgress(len(jobs), epochs, enabled=progress) as bar,
     ):
-        for job in {shape_of_setting(job.factory, job.recipe): job for job in jobs}.values():
+        for job in {shape_of_setting(job.factory, job.recipe): job for job in by_gradients}.values():
             check_output(job, graph)
         for shape in by_shape(jobs):
             training = _Training(graph, folder, bar, interrupt, watch)
+            if isinstance(shape[0].example, ShallowModel):
+                training.fit_one_by_one(shape)
+                continue
             with training.prepared(shape) as (waiting, at_once):
                 train_replicas(waiting, at_once, training.inputs, training.y, training.after_epoch, training.after_run)
         if folder:
@@ -225,13 +252,27 @@ class _Training:
             with allocation(frugal=self.recompute or recipe.memory is not None):
                 yield waiting, at_once
 
-    def _was_finished(self, job: Job, model: Model) -> bool:
+    def fit_one_by_one(self, jobs: Sequence[Job]) -> None:
+        """Train models without gradient training."""
+        graph, last_metric = scaled(self.graph, jobs[0].recipe), None
+        for job in jobs:
+            if self._was_finished(job, job.example):
+                continue
+            self.bar.begin_run(last_metric)
+            fit_shallow(job, job.factory(), graph)
+            self._keep(job.run)
+            last_metric = job.run.val.get(job.recipe.metric)
+            if self.interrupt.requested:
+                raise KeyboardInterrupt
+
+    def _was_finished(self, job: Job, model: Model | ShallowModel) -> bool:
         """Read a finished run from the folder; return False if there is none."""
         run = self.folder.finished_run(job.run.index) if self.folder else None
         if run is None:
             return False
         if run.failure is None:
-            check_weights(model.unwrapped, run.state, self.folder.path)  # type: ignore[union-attr]
+            own = model.unwrapped if isinstance(model, Model) else model
+            check_weights(own, run.state, self.folder.path)  # type: ignore[union-attr]
         vars(job.run).update(vars(run))
         self.bar.finish_run()
         return True
@@ -267,8 +308,11 @@ class _Training:
 
     def after_run(self, replica: Replica) -> None:
         finish(replica, self.inputs, self.y)
+        self._keep(replica.run)
+
+    def _keep(self, run: Run) -> None:
         if self.folder:
-            self.folder.save_run(replica.run)
+            self.folder.save_run(run)
         self.bar.finish_run()
 
 
@@ -301,56 +345,12 @@ def prepare(
     return prepare_inputs(model, graph.scale_features((recipe or Recipe()).features), device)
 
 
-def identity(
-    graph: Graph, splits: Sequence[Split], recipe: Recipe, factory: Callable[[], nn.Module], model: nn.Module
-) -> str:
-    """Return a hash of all that decides the figures: runs with another one are not of the same training.
-
-    A factory that cannot be compared, such as a lambda, gets another hash on every call.
-    """
-    model = as_model(model).unwrapped
-    shapes = [(name, tuple(value.shape)) for name, value in model.state_dict().items()]
-    settings = recipe.model_dump(exclude=EXECUTION)
-    made_by = description_of(factory) or os.urandom(16).hex()
-    digest = hashlib.sha256(repr((graph.fingerprint, settings, type(model).__name__, made_by, shapes)).encode())
-    digest.update(bits_of(splits))
-    return digest.hexdigest()[:16]
-
-
-def description_of(factory: Callable[[], nn.Module]) -> str | None:
-    """Return a description of a factory as text, or None if it cannot be compared with others.
-
-    Classes and functions of a module can be compared, and partials of them whose arguments are numbers, texts, classes
-    or such functions; a lambda, a function inside a function and an object with state cannot.
-    """
-    made, arguments = (
-        (factory.func, (factory.args, factory.keywords)) if isinstance(factory, partial) else (factory, ())
-    )
-    try:
-        return json.dumps([_named(made), arguments], sort_keys=True, default=_named)
-    except TypeError:
-        return None
-
-
-def _named(value: Any) -> str:
-    name = getattr(value, "__qualname__", "")
-    inside = "<lambda>" in name or ("<locals>" in name and not isinstance(value, type))
-    if not name or inside or not (isinstance(value, type) or inspect.isroutine(value)):
-        raise TypeError(f"{value!r} cannot be compared")
-    return f"{value.__module__}.{name}"
-
-
-def bits_of(splits: Sequence[Split]) -> bytes:
-    """Return the masks of splits as bytes, for hashes."""
-    return b"".join(np.packbits([split.train, split.val, split.test]).tobytes() for split in splits)
-
-
-def predict(
-    factory: Callable[[], nn.Module], graph: Graph, runs: Sequence[Run], recipe: Recipe
-) -> Float[Tensor, "runs n c"]:
+def predict(factory: Factory, graph: Graph, runs: Sequence[Run], recipe: Recipe) -> Float[Tensor, "runs n c"]:
     """Return class probabilities of all nodes by each successful run, with inputs prepared as in training."""
     device, model = device_at_hand(recipe.device), model_like(factory)
     probabilities = []
+    if isinstance(model, ShallowModel):
+        return predict_shallow(model, graph, runs, recipe)
     with limited_threads(recipe.threads, graph):
         inputs = prepare(model, graph, recipe, device)
         model = model.to(device)

@@ -18,11 +18,10 @@ from nlgnn.errors import NlgnnError, NlgnnWarning, OptionError
 from nlgnn.files import check_target, write_whole
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
-from nlgnn.nn.base import as_model
 from nlgnn.tables import FeatureEncoder, TableGraph
-from nlgnn.training.device import model_like
 from nlgnn.training.fit import predict
 from nlgnn.training.run_folder import Run, write_parquet
+from nlgnn.training.weights import identifies_nodes
 
 if TYPE_CHECKING:
     from nlgnn.training.train import Trained
@@ -127,8 +126,8 @@ def new_graph(
     Raises:
         OptionError: If the model cannot predict nodes that it was not trained on, or if the graph has no tables.
     """
-    model, plan = model_like(trained.factory), trained.plan
-    if as_model(model).identifies_nodes:
+    plan = trained.plan
+    if identifies_nodes(trained.factory, trained.finished):
         raise OptionError(
             f"{plan.model} knows nodes by their number or by their row of the adjacency matrix: it cannot predict "
             "nodes that it was not trained on.",

@@ -16,11 +16,12 @@ from nlgnn.errors import DataError, NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.nn.base import Model, as_model, prepare
+from nlgnn.shallow.base import ShallowModel
 from nlgnn.training.device import choose_device, limited_threads, model_like
 from nlgnn.training.loop import evaluate
-from nlgnn.training.memory import surely_fits
+from nlgnn.training.memory import check_trial, surely_fits
 from nlgnn.training.metrics import check_metric
-from nlgnn.training.recipe import Recipe
+from nlgnn.training.recipe import Recipe, check_pretraining
 from nlgnn.training.replica import Job
 
 
@@ -30,7 +31,7 @@ def check_graph(graph: Graph) -> None:
         raise OptionError(f"a {type(graph).__name__} is not a Graph.", "Convert it: from_pyg, from_networkx or Graph.")
 
 
-def example_of(factory: Callable[[], nn.Module]) -> Model:
+def example_of(factory: Callable[[], Any]) -> Model | ShallowModel:
     """Return a model of a factory; raise where the factory, or a module from elsewhere, would fail in training."""
     try:
         inspect.signature(factory).bind()
@@ -41,6 +42,8 @@ def example_of(factory: Callable[[], nn.Module]) -> Model:
     except ValueError:  # of something written in C: it is called as it is
         pass
     model = model_like(factory)
+    if isinstance(model, ShallowModel):
+        return model
     if not isinstance(model, nn.Module):
         raise OptionError(
             f"a {type(model).__name__} is not a module.", "Give a function that returns a torch.nn.Module."
@@ -53,6 +56,28 @@ def example_of(factory: Callable[[], nn.Module]) -> Model:
     return as_model(model)
 
 
+def hooks_of(model: nn.Module | ShallowModel) -> Model | ShallowModel:
+    """Return the object that has the attributes of the contract: the model itself, or the adapter of a plain module."""
+    return model if isinstance(model, ShallowModel) else as_model(model)
+
+
+def class_name(model: Model | ShallowModel) -> str:
+    """Return the name of a model's class, without that of an adapter."""
+    return type(model.unwrapped if isinstance(model, Model) else model).__name__
+
+
+def ignores_weights(model: nn.Module | ShallowModel, graph: Graph) -> bool:
+    """Return whether a graph has edge weights that a model does not use."""
+    return graph.edge_weight is not None and not hooks_of(model).uses_edge_weights
+
+
+def check_options(factory: Callable[[], Any], model: Model | ShallowModel, recipe: Recipe) -> None:
+    """Raise if a model and its recipe do not fit together."""
+    if isinstance(model, Model):
+        check_pretraining(class_name(model), model.pretrains, recipe)
+        check_trial(factory, model, recipe)
+
+
 def check_apart(models: Sequence[Model]) -> None:
     """Raise if models share weights, through which labels of test nodes of one would reach another."""
     seen: set[int] = set()
@@ -60,7 +85,7 @@ def check_apart(models: Sequence[Model]) -> None:
         trained = {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
         if seen & trained:
             raise OptionError(
-                f"{type(model.unwrapped).__name__} shares weights with another model, of another split or setting.",
+                f"{class_name(model)} shares weights with another model, of another split or setting.",
                 "Make every module inside its function: lambda: NonLocal(MyModel(...), ...).",
             )
         seen |= trained

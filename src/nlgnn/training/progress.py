@@ -74,6 +74,13 @@ class TrainingProgress(ProgressBar):
         description = f"{which} of {self.runs}, validation: loss {val_loss:.3f}, best metric {best_metric:.1f}"
         self.show(self.finished * self.epochs + sum(epochs), description, f"epoch {max(epochs)} of {description}")
 
+    def begin_run(self, last_metric: float | None) -> None:
+        """Show a run without epochs, and the validation figure of the run before it."""
+        if self.is_due():
+            found = "" if last_metric is None else f", validation metric of the last {last_metric:.1f}"
+            words = f"run {self.finished + 1} of {self.runs}{found}"
+            self.show(self.finished * self.epochs, words, words)
+
     def finish_run(self) -> None:
         """Count a run as finished; one that stopped early counts fully, so that the bar only moves forward."""
         self.finished += 1

@@ -21,7 +21,8 @@ from nlgnn.nn.base import Model, as_model
 from nlgnn.nn.kernels.dropout import Draws
 from nlgnn.training.optimiser import Adam
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.run_folder import Checkpoint, Run, load_weights
+from nlgnn.training.run_folder import Checkpoint, Run
+from nlgnn.training.weights import load_weights
 
 # Options in which models that are trained at once may differ: their rates, and nothing of their form.
 RATES = {"dropout", "input_dropout", "conv_dropout"}
@@ -35,8 +36,8 @@ class Job:
     """A run to fill in, the factory of its model with an example, the recipe and the split."""
 
     run: Run
-    factory: Callable[[], nn.Module]
-    example: Model
+    factory: Callable[[], Any]
+    example: Any  # a `Model` or a `ShallowModel`
     recipe: Recipe
     split: Split
     train: NDArray[np.int64]  # nodes to learn from
@@ -64,7 +65,7 @@ def training_nodes(split: Split, y: NDArray[np.int64], class_weight: str) -> NDA
     return np.repeat(nodes, copies[y[nodes]])
 
 
-def shape_of_setting(factory: Callable[[], nn.Module], recipe: Recipe) -> Hashable:
+def shape_of_setting(factory: Callable[[], Any], recipe: Recipe) -> Hashable:
     """Return the properties that two settings must share for their models to be trained at once on one split."""
     form: Hashable = id(factory)
     if isinstance(factory, partial):

@@ -13,7 +13,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
-from torch import Tensor, nn
+from torch import Tensor
 
 from nlgnn.errors import RunFolderError
 from nlgnn.files import missing_parents, refuse_existing, remove_empty, sha256_of, write_whole, write_whole_folder
@@ -30,8 +30,8 @@ class Run:
         seed: The seed of its random numbers.
         protocol: The name of the split protocol.
         split: The number of the split within the protocol.
-        epochs: The number of epochs that were trained.
-        chosen_epoch: The epoch whose weights are kept, chosen by validation.
+        epochs: The number of epochs that were trained; 0 for a model without gradient training, which has no curves.
+        chosen_epoch: The epoch whose weights are kept, chosen by validation; 0 where there are no epochs.
         seconds: The training time; models that were trained at once share the time equally.
         val: Every metric on the validation nodes at the chosen epoch, in percent.
         test: Every metric on the test nodes at the chosen epoch, in percent.
@@ -348,25 +348,6 @@ def read_tensors(path: Path, checksum: str | None = None) -> dict[str, Tensor]:
         raise RunFolderError(f"{path} cannot be read: {error.strerror}.", "Ask its owner to let you read it.") from None
     except (SafetensorError, OSError) as error:
         raise damaged(path, error) from None
-
-
-def load_weights(model: nn.Module, state: dict[str, Tensor], where: object) -> None:
-    """Load weights into a model after checking that names and shapes agree."""
-    check_weights(model, state, where)
-    model.load_state_dict(state)
-
-
-def check_weights(model: nn.Module, state: dict[str, Tensor], where: object) -> None:
-    """Raise a `RunFolderError` if weights belong to another model."""
-    own = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    given = {name: tuple(value.shape) for name, value in state.items()}
-    for name in sorted(own.keys() | given.keys()):
-        if own.get(name) != given.get(name):
-            raise RunFolderError(
-                f"the weights in {where} belong to another model: {name} is {given.get(name, 'missing')} there, "
-                f"{own.get(name, 'missing')} in {type(model).__name__}.",
-                "Use the model and the options that they were trained with.",
-            )
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:

@@ -16,6 +16,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, cast
 
 from nlgnn.errors import NlgnnError
+from nlgnn.models.options import recipe_options
+from nlgnn.models.registry import get_system
 from nlgnn.training.replica import Replica
 from nlgnn.training.run_folder import Run
 from nlgnn.training.train import Trained
@@ -227,7 +229,8 @@ def settings_of(trained: Trained) -> dict[str, Any]:
     """Return the settings of a training, which all of its runs share."""
     plan = {"graph": trained.plan.graph, "model": trained.plan.model, "protocol": trained.plan.protocol}
     preset = {"preset": trained.folder.config.get("preset")}
-    return {**plan, **preset, **trained.recipe.model_dump(), **trained.factory.keywords}
+    recipe = trained.recipe.model_dump(include=recipe_options(get_system(trained.plan.model)))
+    return {**plan, **preset, **recipe, **trained.factory.keywords}
 
 
 def figures_of(run: Run) -> dict[str, float]:

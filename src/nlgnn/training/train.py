@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from pydantic import TypeAdapter, ValidationError
-from torch import nn
 
 from nlgnn import __version__
 from nlgnn.datasets import load_graph
@@ -23,11 +22,12 @@ from nlgnn.files import remove_stale_parts_in
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.models.build import configure, default_preset
+from nlgnn.models.options import recipe_options
 from nlgnn.models.registry import get_system, load
-from nlgnn.nn.base import as_model
 from nlgnn.tables.source import OwnTables
 from nlgnn.training.device import CORES, model_like, processor
-from nlgnn.training.fit import Watch, fit, identity, predict
+from nlgnn.training.fit import Watch, fit, predict
+from nlgnn.training.identity import identity
 from nlgnn.training.predict import mean_probabilities, temperatures
 from nlgnn.training.preflight import check
 from nlgnn.training.recipe import Recipe
@@ -74,7 +74,7 @@ class Trained:
 
     plan: Plan
     recipe: Recipe
-    factory: partial[nn.Module]
+    factory: partial[Any]
     folder: RunFolder
     runs: list[Run]
     reason: str = ""
@@ -119,7 +119,7 @@ def train(plan: Plan, graph: Graph, path: Path, progress: bool = True, watch: Wa
         **asdict(plan),
         "preset": plan.preset or default_preset(graph.name),
         "fingerprint": graph.fingerprint,
-        "recipe": recipe.model_dump(),
+        "recipe": recipe.model_dump(include=recipe_options(get_system(plan.model))),
         "model_arguments": factory.keywords,
         "versions": {"nlgnn": __version__, "torch": torch.__version__, "python": platform.python_version()},
         "machine": {"processor": processor(), "cores": CORES},
@@ -183,7 +183,7 @@ def read_trained(path: Path) -> tuple[Trained, Graph]:
     graph = graph_of(plan, path)
     factory, recipe = _recorded(folder, graph)
     splits = make_splits(graph, plan.protocol, plan.runs)
-    folder.require(identity(graph, splits, recipe, factory, as_model(model_like(factory))))
+    folder.require(identity(graph, splits, recipe, factory, model_like(factory)))
     runs = folder.finished_runs()
     if all(run.failure for run in runs):
         raise unfinished(path)
@@ -232,7 +232,7 @@ def check_same_graph(folder: RunFolder, graph: Graph) -> None:
         )
 
 
-def _recorded(folder: RunFolder, graph: Graph) -> tuple[partial[nn.Module], Recipe]:
+def _recorded(folder: RunFolder, graph: Graph) -> tuple[partial[Any], Recipe]:
     """Return factory and recipe as recorded, because a newer version may have other presets."""
     check_same_graph(folder, graph)
     system = get_system(folder.config["model"])  # a user's own model must have been imported before
@@ -247,7 +247,7 @@ def _recorded(folder: RunFolder, graph: Graph) -> tuple[partial[nn.Module], Reci
 def _train(
     plan: Plan,
     graph: Graph,
-    factory: partial[nn.Module],
+    factory: partial[Any],
     recipe: Recipe,
     folder: RunFolder,
     progress: bool,

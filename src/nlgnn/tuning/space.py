@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nlgnn.errors import OptionError
 from nlgnn.models.build import resolve
-from nlgnn.models.options import idle_options, model_options, refuse_idle
+from nlgnn.models.options import idle_options, model_options, recipe_options, refuse_idle
 from nlgnn.models.registry import get_system
 from nlgnn.training.recipe import EXECUTION, Recipe
 
@@ -95,7 +95,7 @@ def read_space(model: str, options: Values) -> Space:
     for name, values in given.items():
         if len(values) > 1 and name in NOT_SEARCHED:
             raise OptionError(f"{name} cannot be searched over: it has {len(values)} values.", "Give one value.")
-    known = (model_options(system).keys() | Recipe.model_fields.keys()) - idle_options(system, given).keys()
+    known = (model_options(system).keys() | recipe_options(system)) - idle_options(system, given).keys()
     usual = {name: values_of(model, name, values) for name, values in system.search_space.items() if name in known}
     together = {**usual, **dict(sorted(given.items()))}  # samples must not depend on the order of options
     return Space(

@@ -17,7 +17,8 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.models.build import configure, default_preset, default_protocol, resolve
 from nlgnn.models.registry import get_system, load
-from nlgnn.training.fit import bits_of, fit_settings
+from nlgnn.training.fit import fit_settings
+from nlgnn.training.identity import bits_of
 from nlgnn.training.preflight import check
 from nlgnn.training.progress import ProgressBar
 from nlgnn.training.recipe import EXECUTION, Recipe, metric_text

@@ -41,7 +41,7 @@ def graph_of(seed=0, words=False, as_stored=np.asarray):
 
 
 def model_of(dropout=0.0, **options):
-    return randomise(SimPGCN(6, 4, 3, neighbours=3, dropout=dropout, **options))
+    return randomise(SimPGCN(6, 4, 3, num_similar=3, dropout=dropout, **options))
 
 
 def loss_of(model, inputs):
@@ -267,7 +267,7 @@ def test_where_parameters_start():
 
 
 def stacked(number, **options):
-    models = [randomise(SimPGCN(6, 4, 3, neighbours=3, **options), seed=100 * replica) for replica in range(number)]
+    models = [randomise(SimPGCN(6, 4, 3, num_similar=3, **options), seed=100 * replica) for replica in range(number)]
     return models, stack_module_state(models)[0]
 
 

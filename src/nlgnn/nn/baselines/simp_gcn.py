@@ -76,7 +76,7 @@ class SimPGCN(Model):
         gamma: Weight of the node itself.
         similarity_loss: Weight of the loss on feature similarities. With 0, it is omitted.
         gate_bias: Initial bias of the gate between both graphs. A positive bias favours the given graph.
-        neighbours: Number of most similar nodes that a node aggregates. The comparison is between the sets of nonzero
+        num_similar: Number of most similar nodes that a node aggregates. The comparison is between the sets of nonzero
             features or, if more than half of all features are nonzero, between the features themselves.
         directed: Whether edges keep their direction in the data. They do in the authors' program, where a self loop
             counts twice instead of once. Otherwise, edges are used in both directions.
@@ -96,12 +96,12 @@ class SimPGCN(Model):
         gamma: float = 0.1,
         similarity_loss: NonNegative = 1.0,
         gate_bias: float = 0.0,
-        neighbours: Count = 20,
+        num_similar: Count = 20,
         directed: bool = False,
         dropout: Rate = 0.0,
     ) -> None:
         super().__init__()
-        self.neighbours, self.directed = neighbours, directed
+        self.num_similar, self.directed = num_similar, directed
         self.similarity_loss = similarity_loss
         self.first = GatedConvolution(in_channels, hidden_channels, gamma, gate_bias)
         self.second = GatedConvolution(hidden_channels, out_channels, gamma, gate_bias)
@@ -113,7 +113,7 @@ class SimPGCN(Model):
     def prepare(self, graph: Graph) -> SimPInputs:
         """Return the inputs of `forward`. The features must be in memory, because all pairs are compared."""
         x = graph.x if isinstance(graph.x, sparse.csr_array) else graph.dense_features()
-        similar = feature_similarity(x, self.neighbours)
+        similar = feature_similarity(x, self.num_similar)
         adjacency = with_diagonal(graph.directed_weights if self.directed else graph.undirected_weights)
         dtype = self.first.weight.dtype
         return SimPInputs(

@@ -1,0 +1,182 @@
+"""NeighbourTable: own columns, neighbours' columns, structure and label shares, one row per node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from scipy import sparse
+
+from nlgnn.errors import DataError
+from nlgnn.graph.features import FeaturesOnDisk, row_chunks
+from nlgnn.graph.graph import Graph
+from nlgnn.shallow.base import Column, Group
+from nlgnn.shallow.label_shares import label_names, label_shares
+from nlgnn.shallow.neighbour_statistics import STATISTICS, neighbour_means, neighbour_spreads
+from nlgnn.shallow.structure import structure_columns
+from nlgnn.shallow.table_plan import Blocks, TablePlan, directions_of, make_plan
+from nlgnn.shallow.truncated_svd import project
+
+TABLES_PER_GRAPH = 2
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourTable:
+    """A table of neighbour features, and the matrices from which label columns of a split are made.
+
+    `neighbour_table` makes one and keeps it for the next split. The table does not refer to its graph.
+
+    Args:
+        plan: What the columns depend on, apart from the graph.
+        columns: The columns, without label columns.
+        values: The table, `[n, w]`.
+        directions: The adjacency matrices by direction.
+    """
+
+    plan: TablePlan
+    columns: tuple[Column, ...]
+    values: Float[np.ndarray, "n w"]
+    directions: dict[str, sparse.csr_array] = field(repr=False)
+
+    def label_shares(self, known: Int[np.ndarray, " n"], num_classes: int) -> Float[np.ndarray, "n k"]:
+        """Return the shares of training labels around each node; `known` is -1 for all nodes but training nodes."""
+        return label_shares(self.directions, known, num_classes)
+
+    def label_columns(self, class_names: Sequence[str]) -> tuple[Column, ...]:
+        """Return the columns of `label_shares`."""
+        return tuple(Column(name, "labels") for name in label_names(self.directions, class_names))
+
+
+_tables: WeakKeyDictionary[Graph, list[tuple[Blocks, NeighbourTable]]] = WeakKeyDictionary()
+
+
+def neighbour_table(graph: Graph, blocks: Blocks, plan: TablePlan | None = None) -> NeighbourTable:
+    """Return the table of a graph. The last tables of each graph are kept, because they are the same for all splits.
+
+    Bags of words (sparse features of more than 64 columns) are replaced by their first 64 singular components.
+    Neighbours' columns are means over one and two hops, and for other features also standard deviation, minimum and
+    maximum over one hop. Values of nodes without neighbours are 0. A table of more than 4 GiB is reduced, with a
+    warning.
+
+    Args:
+        graph: The graph.
+        blocks: The parts of the table.
+        plan: The plan of an earlier table, whose columns the new one shall have; by default one that suits the graph.
+
+    Returns:
+        The table.
+
+    Raises:
+        DataError: If the graph does not fit the plan.
+
+    Example:
+        >>> table = neighbour_table(Graph([[1], [3]], [[0], [1]], [0, 1]), Blocks(structure=False))
+        >>> [column.name() for column in table.columns][:2]
+        ['feature 0', 'mean of feature 0 over neighbours']
+        >>> table.values[:, :2].tolist()
+        [[1.0, 3.0], [3.0, 1.0]]
+    """
+    kept = _tables.get(graph, [])
+    for of_blocks, table in kept:
+        if of_blocks == blocks and plan in (None, table.plan):
+            return table
+    if plan is None:
+        plan = make_plan(graph, blocks)
+    else:
+        check_plan(graph, plan)
+    table = fill_table(graph, blocks, plan)
+    _tables[graph] = [(blocks, table), *kept][:TABLES_PER_GRAPH]
+    return table
+
+
+def check_plan(graph: Graph, plan: TablePlan) -> None:
+    """Raise an error if a graph does not fit the plan of a fitted model."""
+    if plan.num_features != graph.num_features:
+        raise DataError(
+            f"graph {graph.name!r} has {graph.num_features} feature columns, but the model was fitted to "
+            f"{plan.num_features}.",
+            "Encode the features as for training.",
+        )
+    if plan.spectral is not None and len(plan.spectral) != graph.num_nodes:
+        raise DataError(
+            f"graph {graph.name!r} has {graph.num_nodes} nodes, but the model knows {len(plan.spectral)} nodes by "
+            "their number.",
+            "Predict for the graph of the training, or train without spectral coordinates.",
+        )
+
+
+def own_features(graph: Graph, plan: TablePlan) -> Float[np.ndarray, "n d"]:
+    """Return the own columns of a plan."""
+    if plan.components is not None:
+        return project(graph.scale_features("unit-l2").x, plan.components)
+    if not isinstance(graph.x, FeaturesOnDisk):
+        return graph.dense_features()
+    features = np.empty(graph.x.shape, np.float32)
+    for start, rows in row_chunks(graph.x):
+        features[start : start + len(rows)] = rows
+    return features
+
+
+def fill_table(graph: Graph, blocks: Blocks, plan: TablePlan) -> NeighbourTable:
+    """Return the table of a graph by a plan. The array is allocated once and filled block by block."""
+    directions = {} if blocks.neighbours == "none" else directions_of(graph, plan.by_direction)
+    structural: dict[str, NDArray[np.float32]] = {}
+    if directions and blocks.structure:
+        structural = structure_columns(directions["all"], directions.get("out"), directions.get("in"))
+    own = own_features(graph, plan)
+    width = own.shape[1]
+    columns = table_columns(plan, width, list(directions), list(structural))
+    values = np.zeros((graph.num_nodes, len(columns)), np.float32)
+    values[:, :width] = own
+    place = width
+    for matrix in directions.values():
+        means = neighbour_means(matrix, own)
+        values[:, place : place + width] = means
+        place += width
+        if plan.spreads:
+            for nodes, spreads in neighbour_spreads(matrix, own, means):
+                values[nodes, place : place + 3 * width] = np.concatenate(list(spreads), axis=1)
+            place += 3 * width
+        values[:, place : place + width] = neighbour_means(matrix, means)
+        place += width
+    for column in structural.values():
+        values[:, place] = column
+        place += 1
+    if plan.spectral is not None:
+        values[:, place:] = plan.spectral
+    return NeighbourTable(plan, columns, values, directions)
+
+
+def table_columns(
+    plan: TablePlan, width: int, directions: Sequence[str], structural: Sequence[str]
+) -> tuple[Column, ...]:
+    """Return the columns of a table in their order.
+
+    Args:
+        plan: The plan.
+        width: The number of own columns.
+        directions: The names of the directions.
+        structural: The names of the structural columns.
+    """
+    texts = ["{}"]
+    for way in directions:
+        around = "neighbours" if way == "all" else f"{way}-neighbours"
+        statistics = STATISTICS if plan.spreads else STATISTICS[:1]
+        texts += [f"{statistic} of {{}} over {around}" for statistic in statistics]
+        texts.append(f"mean of {{}} over {around} of {around}")
+    columns = []
+    for text in texts:
+        group: Group = "own columns" if text == "{}" else "neighbours' columns"
+        for number in range(width):
+            if plan.components is None:
+                columns.append(Column(text, group, number))
+            else:
+                columns.append(Column(text.replace("{}", f"component {number} of the features"), group))
+    columns += [Column(name, "structure") for name in structural]
+    num_spectral = 0 if plan.spectral is None else plan.spectral.shape[1]
+    columns += [Column(f"spectral coordinate {number}", "structure") for number in range(num_spectral)]
+    return tuple(columns)

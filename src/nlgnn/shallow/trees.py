@@ -1,0 +1,148 @@
+"""Trees: gradient boosting (LightGBM) on a table of neighbour features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field
+from torch import Tensor
+
+from nlgnn.errors import DataError
+from nlgnn.graph.graph import Graph
+from nlgnn.nn.base import Count, Positive, checked
+from nlgnn.shallow.base import Contributions
+from nlgnn.shallow.neighbour_table import neighbour_table
+from nlgnn.shallow.state import bytes_tensor, tensor_bytes
+from nlgnn.shallow.table_model import Rows, TableModel
+from nlgnn.shallow.table_plan import Blocks, Neighbours
+
+PositiveShare = Annotated[float, Field(gt=0, le=1)]
+PATIENCE = 50  # rounds without improvement on validation nodes
+
+
+class Trees(TableModel):
+    """Gradient boosting (LightGBM) on own columns, neighbours' columns and structure.
+
+    Missing feature values (NaN) are passed to LightGBM. Rounds are chosen by validation: by ROC-AUC if that is the
+    metric, and by log-loss otherwise.
+
+    Args:
+        learning_rate: Step size of each round.
+        num_leaves: Largest number of leaves of a tree.
+        rounds: Largest number of rounds.
+        column_share: Share of columns that each tree sees.
+        min_leaf: Smallest number of training nodes in a leaf.
+        neighbours: Directions of neighbours' columns. With "none" no edge is read: the baseline without a graph.
+        structure: Whether degrees, PageRank and clustering are columns.
+        spectral: Whether spectral coordinates are columns. The model then knows nodes by their number.
+        labels: Whether shares of training labels are columns. The model then knows nodes by their number.
+
+    Example:
+        >>> from nlgnn import load_graph, make_splits
+        >>> graph = load_graph("mushroom-body")
+        >>> Trees(rounds=5).fit(graph, make_splits(graph, "random-60", runs=1)[0]).predict(graph).shape[1]
+        4
+    """
+
+    @checked
+    def __init__(
+        self,
+        learning_rate: Positive = 0.05,
+        num_leaves: Annotated[int, Field(ge=2)] = 15,
+        rounds: Count = 500,
+        column_share: PositiveShare = 0.5,
+        min_leaf: Count = 20,
+        neighbours: Neighbours = "all",
+        structure: bool = True,
+        spectral: bool = False,
+        labels: bool = False,
+    ) -> None:
+        super().__init__(Blocks(neighbours, structure, spectral), labels)
+        self.learning_rate = learning_rate
+        self.num_leaves = num_leaves
+        self.rounds = rounds
+        self.column_share = column_share
+        self.min_leaf = min_leaf
+        self.booster: Any = None
+
+    def learn(self, train: Rows, val: Rows, num_classes: int, metric: str, seed: int) -> None:
+        import lightgbm
+
+        binary = num_classes == 2
+        log_loss = "binary_logloss" if binary else "multi_logloss"
+        parameters = {
+            "objective": "binary" if binary else "multiclass",
+            "num_class": 1 if binary else num_classes,
+            "metric": "auc" if metric == "roc-auc" and binary else log_loss,
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.num_leaves,
+            "feature_fraction": self.column_share,
+            "min_data_in_leaf": self.min_leaf,
+            "seed": seed % 2**31,
+            "deterministic": True,
+            "force_row_wise": True,
+            "num_threads": torch.get_num_threads(),
+            "verbosity": -1,
+        }
+        data = lightgbm.Dataset(train.x, train.y, params=parameters)
+        stopping: dict[str, Any] = {}
+        if len(val.y):
+            stopping["valid_sets"] = [lightgbm.Dataset(val.x, val.y, reference=data)]
+            stopping["callbacks"] = [lightgbm.early_stopping(PATIENCE, verbose=False)]
+        booster = lightgbm.train(parameters, data, self.rounds, **stopping)
+        # The text has the chosen rounds only, and the same numbers as a model that is loaded later.
+        self.booster = parse_booster(booster.model_to_string(num_iteration=booster.best_iteration))
+
+    def probabilities(self, x: Float[np.ndarray, "k w"]) -> Float[np.ndarray, "k m"]:
+        found = self.booster.predict(x, num_threads=torch.get_num_threads())
+        return np.stack([1 - found, found], axis=1) if found.ndim == 1 else np.asarray(found)
+
+    def learned_state(self) -> dict[str, Tensor]:
+        return {"booster": bytes_tensor(self.booster.model_to_string().encode())}
+
+    def load_learned_state(self, state: Mapping[str, Tensor]) -> None:
+        if "booster" not in state:
+            raise DataError("The state has no trees.", "Restore the file or train the model again.")
+        self.booster = parse_booster(tensor_bytes(state["booster"]).decode())
+
+    def contributions(self, graph: Graph, nodes: Int[np.ndarray, " k"]) -> Contributions:
+        """Return how much each column contributes to the logits of some nodes.
+
+        Args:
+            graph: The graph.
+            nodes: The node numbers.
+
+        Returns:
+            The contributions, for all classes of the graph. Classes without training nodes have none.
+
+        Raises:
+            NlgnnError: If the model is not fitted.
+            DataError: If the graph does not fit the model.
+        """
+        fitted = self.checked_fit(graph)
+        table = neighbour_table(graph, self.blocks, fitted.plan)
+        columns = table.columns + (table.label_columns(graph.class_names) if self.labels else ())
+        values = np.zeros((len(nodes), fitted.num_classes, len(columns)))
+        expected = np.zeros(fitted.num_classes)
+        if len(fitted.classes) > 1:
+            x = self.row_reader(graph, table, fitted)(np.asarray(nodes))
+            found = self.booster.predict(x, pred_contrib=True).reshape(len(nodes), -1, len(columns) + 1)
+            classes = fitted.classes[-found.shape[1] :]  # the second of two classes
+            values[:, classes] = found[:, :, :-1]
+            expected[classes] = found[0, :, -1] if len(nodes) else 0
+        return Contributions(columns, values, expected)
+
+
+def parse_booster(text: str) -> Any:
+    """Return the LightGBM model of a text, whose checksum must be right: a damaged text can end the process."""
+    import lightgbm
+
+    try:
+        return lightgbm.Booster(model_str=text)
+    except lightgbm.basic.LightGBMError as error:
+        what = f"LightGBM cannot read its model: {str(error).splitlines()[0]}"
+        raise DataError(what, "Restore the file or train the model again.") from error

@@ -1,0 +1,336 @@
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from each_of import each_of
+from nlgnn import load_graph, make_splits
+from nlgnn.errors import DataError, NlgnnError, OptionError
+from nlgnn.graph.graph import Graph
+from nlgnn.graph.splits import Split, random_split
+from nlgnn.shallow.forest import Forest, round_down, tree_nodes
+from nlgnn.shallow.state import CHECKSUM, bytes_tensor, checksum
+from nlgnn.shallow.table_model import TableModel
+from nlgnn.shallow.trees import Trees
+from nlgnn.training.metrics import measure
+
+MODELS: list[Any] = [Trees, Forest]
+OPTIONS: dict[str, dict[str, Any]] = {
+    "none": {"neighbours": "none"},
+    "plain": {},
+    "undirected": {"neighbours": "undirected", "structure": False},
+    "spectral": {"spectral": True},
+    "labels": {"labels": True},
+}
+
+
+def small(model: type[TableModel], **options: Any) -> Any:
+    """A model that is fitted in a moment."""
+    size: dict[str, Any] = {"rounds": 20, "min_leaf": 3} if model is Trees else {"trees": 12}
+    return model(**size, **options)
+
+
+def sample(n: int = 120, num_classes: int = 3, seed: int = 0, **changes: Any) -> tuple[Graph, Split]:
+    """A directed graph whose labels follow from the features of out-neighbours."""
+    rng = np.random.default_rng(seed)
+    x, edges = rng.standard_normal((n, 4)).astype(np.float32), rng.integers(n, size=(2, 5 * n))
+    means = np.zeros(n)
+    np.add.at(means, edges[0], x[edges[1], 0])
+    y = np.argsort(np.argsort(means)) * num_classes // n
+    arguments = {"x": x, "edge_index": edges, "y": y, "directed": True} | changes
+    return Graph(**arguments), random_split(np.asarray(arguments["y"]), "random-60", 0)
+
+
+def accuracy(graph: Graph, nodes: np.ndarray, probabilities: np.ndarray) -> float:
+    return measure("accuracy", torch.from_numpy(probabilities[nodes]), torch.from_numpy(graph.y[nodes]))
+
+
+@pytest.mark.parametrize("model", MODELS)
+@each_of("options", list(OPTIONS))
+def test_fit_predict_save_load(model: Any, options: str) -> None:
+    graph, split = sample()
+    first, again = (small(model, **OPTIONS[options]).fit(graph, split, seed=3) for _ in range(2))
+    predicted = first.predict(graph)
+    assert predicted.shape == (120, 3)
+    np.testing.assert_allclose(predicted.sum(1), 1, rtol=1e-5)
+    assert (again.predict(graph) == predicted).all()
+    loaded = small(model, **OPTIONS[options])
+    loaded.load_state_dict(first.state_dict())
+    assert (loaded.predict(graph) == predicted).all()
+    assert all((loaded.state_dict()[name] == tensor).all() for name, tensor in first.state_dict().items())
+    assert first.identifies_nodes == (options in ("spectral", "labels"))
+    assert first.uses_edges == (options != "none")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_edges_decide(model: Any) -> None:
+    graph, split = sample(600)
+    with_edges, without = (
+        accuracy(graph, split.test, small(model, neighbours=way).fit(graph, split).predict(graph))
+        for way in ("all", "none")
+    )
+    assert with_edges > 65
+    assert without < 50
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_test_labels_change_nothing(model: Any) -> None:
+    graph, split = sample()
+    y = graph.y.copy()
+    y[split.test] = np.random.default_rng(0).permutation(y[split.test])
+    first, second = (small(model, labels=True).fit(of, split).state_dict() for of in (graph, replace(graph, y=y)))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_validation_labels_change_the_number_of_rounds_only() -> None:
+    graph, split = sample(400)
+    y = graph.y.copy()
+    y[split.val] = np.random.default_rng(0).permutation(y[split.val])
+    first, second = (Trees(rounds=60, labels=True).fit(of, split).booster for of in (graph, replace(graph, y=y)))
+    rounds = sorted([first.num_trees(), second.num_trees()])
+    assert rounds[0] < rounds[1]
+    trees = [booster.dump_model(num_iteration=rounds[0] // 3)["tree_info"] for booster in (first, second)]
+    assert trees[0] == trees[1]
+    forests = [small(Forest, labels=True).fit(of, split).predict(graph) for of in (graph, replace(graph, y=y))]
+    assert (forests[0] == forests[1]).all()
+
+
+@pytest.mark.parametrize("model", MODELS)
+@each_of("options", ["none", "plain", "undirected"])
+def test_new_nodes(model: Any, options: str) -> None:
+    graph, split = sample()
+    fitted = small(model, **OPTIONS[options]).fit(graph, split)
+    larger = Graph(
+        np.concatenate([graph.x, graph.x[:2]]), graph.edge_index, np.append(graph.y, [-1, -1]), directed=True
+    )
+    predicted = fitted.predict(larger)
+    assert predicted.shape == (122, 3)
+    np.testing.assert_allclose(predicted[:120], fitted.predict(graph), atol=1e-6)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@each_of("options", ["spectral", "labels"])
+def test_new_nodes_are_refused(model: Any, options: str) -> None:
+    graph, split = sample()
+    fitted = small(model, **OPTIONS[options]).fit(graph, split)
+    larger = Graph(
+        np.concatenate([graph.x, graph.x[:2]]), graph.edge_index, np.append(graph.y, [-1, -1]), directed=True
+    )
+    with pytest.raises(DataError, match="by their number"):
+        fitted.predict(larger)
+
+
+def strange_graphs() -> dict[str, tuple[Graph, Split]]:
+    n = 60
+    no_edges, empty = np.zeros((2, 0), int), np.zeros((n, 0))
+    constant = np.ones((n, 3))
+    words = sparse.eye_array(n, 200, format="csr")
+    missing_class = sample(n)
+    split = Split(missing_class[1].train & (missing_class[0].y != 1), missing_class[1].val, missing_class[1].test)
+    one_class = sample(n, y=np.zeros(n, int))
+    return {
+        "constant columns": sample(n, x=constant),
+        "no columns": sample(n, x=empty),
+        "one value per node": sample(n, x=np.arange(n)[:, None]),
+        "one word per node": sample(n, x=words),
+        "no words": sample(n, x=sparse.csr_array((n, 200))),
+        "no edges": sample(n, edge_index=no_edges),
+        "nothing": sample(n, x=empty, edge_index=no_edges),
+        "class without training nodes": (missing_class[0], split),
+        "one class": one_class,
+        "classes without nodes": sample(n, class_names=tuple("abcdefg")),
+        "unknown labels": sample(n, y=np.where(np.arange(n) % 2, -1, np.arange(n) % 4 // 2)),
+        "few nodes": sample(
+            9, x=sparse.random_array((9, 100), density=0.1, rng=np.random.default_rng(0), format="csr")
+        ),
+        "no validation nodes": (sample(n)[0], Split(np.arange(n) < 30, np.zeros(n), np.arange(n) >= 30)),
+    }
+
+
+@pytest.mark.parametrize("model", MODELS)
+@each_of("case", list(strange_graphs()))
+def test_strange_graphs(model: Any, case: str) -> None:
+    graph, split = strange_graphs()[case]
+    fitted = small(model, spectral=True, labels=True).fit(graph, split)
+    predicted = fitted.predict(graph)
+    assert predicted.shape == (graph.num_nodes, graph.num_classes)
+    np.testing.assert_allclose(predicted.sum(1), 1, rtol=1e-5)
+    seen = np.unique(graph.y[split.train & graph.labelled])
+    assert (np.delete(predicted, seen, axis=1) == 0).all()
+    loaded = small(model, spectral=True, labels=True)
+    loaded.load_state_dict(fitted.state_dict())
+    assert (loaded.predict(graph) == predicted).all()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_no_training_nodes(model: Any) -> None:
+    graph, split = sample()
+    with pytest.raises(DataError, match="no labelled training node"):
+        small(model).fit(graph, Split(np.zeros(120), split.val, split.test))
+
+
+def with_missing_values(graph: Graph) -> Graph:
+    """Return a graph with missing values, which the constructor refuses."""
+    x = graph.x.copy()
+    x[::3, 1] = np.nan
+    x[:, 2] = np.nan  # all are missing
+    changed = replace(graph)
+    object.__setattr__(changed, "x", x)
+    return changed
+
+
+def test_trees_take_missing_values() -> None:
+    graph, split = sample(600)
+    graph = with_missing_values(graph)
+    assert accuracy(graph, split.test, small(Trees).fit(graph, split).predict(graph)) > 65
+
+
+def test_a_bag_of_words_has_no_missing_values() -> None:
+    graph, split = sample(x=np.eye(120))
+    with pytest.raises(DataError, match="missing values in 120 feature columns"):
+        small(Trees).fit(with_missing_values(graph), split)
+
+
+def test_forest_refuses_missing_values() -> None:
+    graph, split = sample()
+    with pytest.raises(DataError, match="feature column 1 has missing values"):
+        small(Forest).fit(with_missing_values(graph), split)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_damaged_states(model: Any) -> None:
+    graph, split = sample()
+    state = small(model, labels=True).fit(graph, split).state_dict()
+    for name, tensor in state.items():
+        changed = tensor.clone()
+        changed.view(-1)[len(changed) // 2] += 1
+        for damaged in ({**state, name: changed}, {key: one for key, one in state.items() if key != name}):
+            with pytest.raises(DataError, match="damaged"):
+                small(model, labels=True).load_state_dict(damaged)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_states_of_other_models(model: Any) -> None:
+    graph, split = sample()
+    other = Forest if model is Trees else Trees
+    for state in (small(other).fit(graph, split), small(model, neighbours="none").fit(graph, split)):
+        with pytest.raises(DataError, match="another model"):
+            small(model).load_state_dict(state.state_dict())
+    with pytest.raises(DataError, match="another model"):
+        small(model).load_state_dict({CHECKSUM: bytes_tensor(hashlib.sha256().digest())})
+
+
+def test_text_that_is_no_model_of_lightgbm() -> None:
+    graph, split = sample()
+    state = small(Trees).fit(graph, split).state_dict()
+    del state[CHECKSUM]
+    state["booster"] = bytes_tensor(b"no trees")
+    with pytest.raises(DataError, match="LightGBM cannot read"):
+        small(Trees).load_state_dict({**state, CHECKSUM: bytes_tensor(checksum(state))})
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_model_that_is_not_fitted(model: Any) -> None:
+    with pytest.raises(NlgnnError, match="not fitted"):
+        model().predict(sample()[0])
+    with pytest.raises(NlgnnError, match="not fitted"):
+        model().state_dict()
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        (Trees, {"learning_rate": 0}),
+        (Trees, {"num_leaves": 1}),
+        (Trees, {"rounds": 0}),
+        (Trees, {"column_share": 0}),
+        (Trees, {"neighbours": "some"}),
+        (Forest, {"trees": 0}),
+        (Forest, {"column_share": 1.5}),
+        (Forest, {"min_leaf": 0}),
+    ],
+)
+def test_wrong_options(model: Any, options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=next(iter(options))):
+        model(**options)
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_contributions_add_up(num_classes: int) -> None:
+    graph, split = sample(300, num_classes)
+    fitted = small(Trees, labels=True, spectral=True).fit(graph, split)
+    nodes = np.array([5, 0, 7])
+    found = fitted.contributions(graph, nodes)
+    logits = found.values.sum(axis=2) + found.expected
+    odds = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(odds, fitted.predict(graph)[nodes], atol=1e-5)
+    groups = found.by_group()
+    np.testing.assert_allclose(sum(groups.values()), found.values.sum(axis=2), atol=1e-9)
+    sizes = {group: np.abs(values).sum() for group, values in groups.items()}
+    assert max(sizes, key=sizes.__getitem__) == "neighbours' columns"
+    total = np.abs(fitted.contributions(graph, np.arange(300)).values).sum(axis=(0, 1))
+    assert found.columns[int(total.argmax())].name() == "mean of feature 0 over out-neighbours"
+
+
+def test_contributions_without_edges_are_own_columns() -> None:
+    graph, split = sample()
+    groups = small(Trees, neighbours="none").fit(graph, split).contributions(graph, np.arange(9)).by_group()
+    assert [group for group, values in groups.items() if values.any()] == ["own columns"]
+
+
+def test_contributions_with_one_class() -> None:
+    graph, split = sample(y=np.zeros(120, int))
+    found = small(Trees).fit(graph, split).contributions(graph, np.array([1]))
+    assert found.values.shape[:2] == (1, 1)
+    assert not found.values.any()
+
+
+@pytest.mark.parametrize("min_leaf", [1, 3])
+def test_forest_equals_scikit_learn(min_leaf: int) -> None:
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    graph, split = sample()
+    forest = Forest(trees=30, neighbours="none", min_leaf=min_leaf).fit(graph, split, seed=5)
+    peer = ExtraTreesClassifier(30, max_features=0.25, min_samples_leaf=min_leaf, random_state=5)
+    peer.fit(graph.x[split.train], graph.y[split.train])
+    np.testing.assert_allclose(forest.predict(graph), peer.predict_proba(graph.x), atol=1e-6)
+    assert len(tree_nodes([tree.tree_ for tree in peer.estimators_]).roots) == 30
+
+
+def test_thresholds_are_rounded_down() -> None:
+    numbers = np.random.default_rng(0).standard_normal(1000)
+    near = numbers.astype(np.float32)
+    for value in (near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(-np.inf))):
+        assert ((value <= numbers) == (value <= round_down(numbers))).all()
+
+
+def test_a_large_forest_sees_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    from nlgnn.shallow import forest
+
+    graph, split = sample()
+    whole = small(Forest).fit(graph, split).nodes
+    monkeypatch.setattr(forest, "LARGEST_SAMPLE", 20)
+    sampled = small(Forest).fit(graph, split).nodes
+    assert len(sampled.feature) < len(whole.feature) / 2
+
+
+def test_tolokers(data_root: Path) -> None:
+    graph = load_graph("tolokers")
+    split = make_splits(graph, "heterophilous")[0]
+    fitted = Trees().fit(graph, split, "roc-auc")
+    logits = torch.from_numpy(np.log(fitted.predict(graph)))
+    assert measure("roc-auc", logits[split.test], torch.from_numpy(graph.y[split.test])) > 84
+
+
+def test_chameleon_filtered(data_root: Path) -> None:
+    graph = load_graph("chameleon-filtered")
+    split = make_splits(graph, "heterophilous")[0]
+    fitted = Forest(labels=True, trees=100).fit(graph, split)
+    assert accuracy(graph, split.test, fitted.predict(graph)) > 38
