@@ -33,7 +33,7 @@ class Rows(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """What a fitted model knows in addition to its trees.
+    """Knowledge of a fitted model, apart from its trees.
 
     Args:
         plan: The plan of the table.
