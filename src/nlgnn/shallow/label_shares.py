@@ -52,8 +52,9 @@ def label_shares(
 
     Example:
         >>> pair = {"all": sparse.csr_array(np.array([[0, 1], [1, 0]], np.float32))}
-        >>> label_shares(pair, np.array([0, 1]), 2).round(2).tolist()
-        [[0.33, 0.67, 0.69, 0.5, 0.5], [0.67, 0.33, 0.69, 0.5, 0.5]]
+        >>> print(label_shares(pair, np.array([0, 1]), 2).round(2))
+        [[0.33 0.67 0.69 0.5  0.5 ]
+         [0.67 0.33 0.69 0.5  0.5 ]]
     """
     paths = two_hop_paths(directions)
     degree = {way: np.maximum(np.diff(matrix.indptr), 1) for way, matrix in directions.items()}

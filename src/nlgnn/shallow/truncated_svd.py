@@ -32,7 +32,7 @@ def right_singular_vectors(matrix: Matrix, rank: int) -> Float[np.ndarray, "colu
         The vectors, which are orthonormal, in the order of their singular values.
 
     Example:
-        >>> right_singular_vectors(np.array([[0.0, -3.0], [1.0, 0.0]], np.float32), 1).tolist()
+        >>> abs(right_singular_vectors(np.array([[0.0, -3.0], [1.0, 0.0]], np.float32), 1).round(3)).tolist()
         [[0.0], [1.0]]
     """
     num_rows, num_columns = matrix.shape
