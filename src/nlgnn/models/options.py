@@ -15,7 +15,7 @@ from nlgnn.models.registry import SYSTEMS, System, load
 
 SHORT_NAMES = {"hidden_channels": "hidden", "embedding_channels": "embedding"}
 KEYWORDS = {short: keyword for keyword, short in SHORT_NAMES.items()}
-GIVEN_BY_THE_GRAPH = {"in_channels", "out_channels", "num_nodes"}
+GIVEN_BY_THE_GRAPH = {"in_channels", "out_channels", "label_channels", "num_nodes"}
 FEW_OWNERS = 4  # models that the help of an option names
 SCORE = ("score_bias", "multiply_score", "standardise_score")
 SPACE = ("dim", "projections", "radius", "perplexity", "shrinkage", "input", "lr")
@@ -53,7 +53,8 @@ def given_sizes(system: System, arguments: Mapping[str, Any], **sizes: int) -> d
     """Return the sizes of a graph that the class of a model takes; the number of nodes only if it is needed."""
     parameters = inspect.signature(load(system)).parameters
     asked = {name for name in sizes if name in parameters}
-    if arguments.get("space_input") != "adjacency" and "num_nodes" in asked:
+    reads_nodes = arguments.get("space_input") == "adjacency" or arguments.get("label_input", 0) > 0
+    if not reads_nodes and "num_nodes" in asked:
         asked -= {"num_nodes"} if parameters["num_nodes"].default is not inspect.Parameter.empty else set()
     return {name: size for name, size in sizes.items() if name in asked}
 

@@ -11,11 +11,12 @@ from nlgnn.nn.baselines.linkx import LINKX
 from nlgnn.nn.baselines.simp_gcn import SimPGCN
 from nlgnn.nn.inputs import Inputs
 from nlgnn.nn.kernels.sparse import Operator, spmm
-from nlgnn.nn.local import GAT, GCN, MLP, GraphSAGE
+from nlgnn.nn.local import GAT, GCN, MLP
 from nlgnn.nn.mixing import GlobalAttention, SortedConv
 from nlgnn.nn.neighbour_vote import NeighbourVote
 from nlgnn.nn.non_local import NonLocal
 from nlgnn.nn.orders import LearnedOrder, Order, RandomOrder, Ranking, ScoreOrder
+from nlgnn.nn.sage import GraphSAGE
 from nlgnn.nn.versions import NLGAT, NLGCN, NLMLP
 
 __all__ = [

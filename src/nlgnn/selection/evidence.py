@@ -145,11 +145,11 @@ def gather(graph: Graph, splits: Sequence[Split], metric: str, progress: bool = 
 def _by_direction(graph: Graph, splits: Sequence[Split], metric: str, progress: bool) -> dict[str, Figures]:
     sizes = graph.num_features, HIDDEN, graph.num_classes
     # The options that its authors found to matter.
-    model = partial(DirGCN, *sizes, jumping_knowledge="cat", normalise=True, dropout=DROPOUT)
+    model = partial(DirGCN, *sizes, jumping="cat", row_norm=True, dropout=DROPOUT)
     recipe = Recipe(**SHORT, metric=metric)
     undirected = replace(graph, directed=False)
-    both_ways = _train([(partial(model, outgoing_share=1.0), recipe)], undirected, splits, progress)
-    settings = [(partial(model, outgoing_share=share), recipe) for share in OUTGOING_SHARES.values()]
+    both_ways = _train([(partial(model, alpha=1.0), recipe)], undirected, splits, progress)
+    settings = [(partial(model, alpha=share), recipe) for share in OUTGOING_SHARES.values()]
     directed = _train(settings, graph, splits, progress)
     return {BOTH_WAYS: both_ways[0], **dict(zip(OUTGOING_SHARES, directed, strict=True))}
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -238,6 +238,27 @@ class RandomSubset(RandomModule):
             for stream in streams
         ]
         return _per_replica(self.replica, drawn)
+
+
+class RandomRows(RandomModule):
+    """Random rows, each drawn with the same probability: others in every epoch, or call if not connected.
+
+    Args:
+        share: The expected share of rows that are drawn.
+    """
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+
+    def rate(self) -> float:
+        return 1 - self.share
+
+    def forward(self, like: Tensor) -> Bool[Tensor, " n"]:
+        """Return True for the drawn rows, one entry for each row of `like`, on its device."""
+        template = torch.empty(len(like), device=like.device)
+        masks = draw_masks(self.own_streams(like.device), template, (self.number,))
+        return _per_replica(self.replica, (masks > 0).unbind())
 
 
 class RandomNormals(RandomModule):
