@@ -10,11 +10,11 @@ from each_of import each_of
 
 pytest.register_assert_rewrite("battery")
 
-from battery import CHECKS, REPRESENTATIVES, STRUCTURAL, Case, cases  # noqa: E402
+from battery import CHECKS, REPRESENTATIVES, STRUCTURAL, WHOLE_STACKS, Case, cases, deep_stacks  # noqa: E402
 
 
 def chosen() -> tuple[list[Case], list[Case]]:
-    """Return one case of each representative, and one of every other system with all other forms and learned orders."""
+    """Return one case of each representative, and one of every other system with all other forms."""
     first: dict[str, Case] = {}
     forms: list[Case] = []
     for case in cases():
@@ -22,7 +22,7 @@ def chosen() -> tuple[list[Case], list[Case]]:
             forms.append(case)
         else:
             first.setdefault(case.system, case)
-    whole = [first[system] for system in REPRESENTATIVES]
+    whole = [*(first[system] for system in REPRESENTATIVES), *deep_stacks()[:WHOLE_STACKS]]
     return whole, [*(case for case in first.values() if case.system not in REPRESENTATIVES), *forms]
 
 

@@ -4,13 +4,13 @@ Let `conv` be the convolution of a model, such as :math:`\hat{A} H W + b` of GCN
 
 .. math::
     H_0 &= X W_{in} + Y W_y \\
-    H_l &= \mathrm{rows}(\mathrm{drop}(\mathrm{relu}(\mathrm{norm}(\mathrm{conv}_l(H_{l-1}) + \mathrm{skip}_l(H_{l-1})))))
-    , \quad l = 1, \dots, L \\
+    T_l &= \mathrm{norm}_l(\mathrm{conv}_l(H_{l-1}) + \mathrm{skip}_l(H_{l-1})), \quad l = 1, \dots, L \\
+    H_l &= \mathrm{rows}(\mathrm{drop}(\mathrm{relu}(T_l))) \\
     Z &= \mathrm{jump}(H_1, \dots, H_L) W_{out} + b_{out}
 
 `norm` is batch normalisation over all nodes (:mod:`nlgnn.nn.norm`), layer normalisation over each row, or nothing.
-`rows` divides each row by its norm if `row_norm` is set. `jump` is :math:`H_L` ("last"), the elementwise maximum ("max")
-or the concatenation ("cat") of all layers (Xu et al., ICML 2018). :math:`Y` contains the shown labels
+`rows` divides each row by its norm if `row_norm` is set. `jump` is :math:`H_L` ("last"), the elementwise maximum
+("max") or the concatenation ("cat") of all layers (Xu et al., ICML 2018). :math:`Y` contains the shown labels
 (:mod:`nlgnn.nn.label_input`).
 
 `residual` adds `skip`, which is :math:`H W_r` with a weight of its own for GCN, GAT and Dir-GCN, :math:`H` itself for
@@ -102,7 +102,9 @@ class DeepStack(nn.Module):
         super().__init__()
         self.options = options
         if options.has_output_map:
-            self.last: nn.Module = FeatureLinear(width * num_layers if options.jumping == "cat" else width, out_channels)
+            self.last: nn.Module = FeatureLinear(
+                width * num_layers if options.jumping == "cat" else width, out_channels
+            )
         else:
             num_layers -= 1
             self.last = last(width if num_layers else in_channels)

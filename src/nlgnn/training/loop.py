@@ -273,7 +273,10 @@ def finish(replica: Replica, inputs: tuple[Any, ...], y: Tensor) -> None:
     run.epochs, run.chosen_epoch, run.seconds = replica.epoch, replica.course.best_epoch, replica.seconds
     run.curves = replica.curves
     replica.model.eval()
-    with torch.no_grad(), storing_statistics(replica.model):  # in `best_state`, whose tensors the model has in this call
+    with (
+        torch.no_grad(),
+        storing_statistics(replica.model),
+    ):  # in `best_state`, whose tensors the model has in this call
         logits = logits_of(
             functional_call(replica.model.unwrapped, replica.best_state, tuple(inputs), tie_weights=False)
         )
