@@ -121,7 +121,7 @@ class MeanConvolution(nn.Module):
 
     def forward(self, x: Features, mean: Operator) -> Float[Tensor, "n f"]:
         own, of_neighbours = times(x, self.weight).chunk(2, dim=1)
-        return own + spmm(mean, of_neighbours) + self.bias
+        return spmm(mean, of_neighbours).add_(own).add_(self.bias)
 
 
 def mean_operator(edges: Tensor, num_nodes: int, dtype: torch.dtype) -> Operator:
