@@ -41,18 +41,6 @@ LEARNED_ORDERS: list[tuple[str, dict[str, Any]]] = [
     ("vote-gcn", {"space_input": "adjacency"}),
     ("nlmlp", {"order": "learned", "space_input": "adjacency"}),
 ]
-# Deep stacks. All checks run on the first three, the structural ones on the others.
-DEEP_STACKS: list[tuple[str, dict[str, Any]]] = [
-    ("gcn", {"norm": "batch", "residual": True, "num_layers": 3}),
-    ("sage", {"norm": "batch", "residual": True, "jumping": "max", "label_input": 0.5}),
-    ("nlgcn", {"norm": "layer", "jumping": "cat", "label_input": 0.5}),
-    ("mlp", {"norm": "batch", "residual": True, "jumping": "cat"}),
-    ("gat", {"norm": "batch", "residual": True, "label_input": 0.5}),
-    ("dirgcn", {"row_norm": True, "jumping": "max", "alpha": 1.0}),
-    ("nl-sage", {"norm": "batch", "residual": True}),
-    ("vote-gcn", {"norm": "batch", "residual": True}),
-]
-WHOLE_STACKS = 3
 
 
 @dataclass(frozen=True)
@@ -104,11 +92,7 @@ def cases() -> list[Case]:
         if "space" not in variant  # of published files
     ]
     learned_orders = [Case(system, "robust", tuple(form.items())) for system, form in LEARNED_ORDERS]
-    return [*distinct.values(), *forms, *learned_orders, *deep_stacks()[WHOLE_STACKS:]]
-
-
-def deep_stacks() -> list[Case]:
-    return [Case(system, "paper", tuple(form.items())) for system, form in DEEP_STACKS]
+    return [*distinct.values(), *forms, *learned_orders]
 
 
 # Together they cover every base behaviour: no edges, operators, attention, two operators, nodes known by number,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,20 @@ from each_of import each_of
 
 pytest.register_assert_rewrite("battery")
 
-from battery import CHECKS, REPRESENTATIVES, STRUCTURAL, WHOLE_STACKS, Case, cases, deep_stacks  # noqa: E402
+from battery import CHECKS, REPRESENTATIVES, STRUCTURAL, Case, cases  # noqa: E402
+
+# Deep stacks. All checks run on the first three, the structural ones on the others.
+DEEP_STACKS: list[tuple[str, dict[str, Any]]] = [
+    ("gcn", {"norm": "batch", "residual": True, "num_layers": 3}),
+    ("sage", {"norm": "batch", "residual": True, "jumping": "max", "label_input": 0.5}),
+    ("nlgcn", {"norm": "layer", "jumping": "cat", "label_input": 0.5}),
+    ("mlp", {"norm": "batch", "residual": True, "jumping": "cat"}),
+    ("gat", {"norm": "batch", "residual": True, "label_input": 0.5}),
+    ("dirgcn", {"row_norm": True, "jumping": "max", "alpha": 1.0}),
+    ("nl-sage", {"norm": "batch", "residual": True}),
+    ("vote-gcn", {"norm": "batch", "residual": True}),
+]
+WHOLE_STACKS = 3
 
 
 def chosen() -> tuple[list[Case], list[Case]]:
@@ -22,7 +36,9 @@ def chosen() -> tuple[list[Case], list[Case]]:
             forms.append(case)
         else:
             first.setdefault(case.system, case)
-    whole = [*(first[system] for system in REPRESENTATIVES), *deep_stacks()[:WHOLE_STACKS]]
+    stacks = [Case(system, "paper", tuple(form.items())) for system, form in DEEP_STACKS]
+    whole = [*(first[system] for system in REPRESENTATIVES), *stacks[:WHOLE_STACKS]]
+    forms += stacks[WHOLE_STACKS:]
     return whole, [*(case for case in first.values() if case.system not in REPRESENTATIVES), *forms]
 
 

@@ -47,11 +47,11 @@ class DirGCN(StackModel):
         input_dropout: Share of input features dropped in training.
         norm: Normalisation of the hidden layers: none, batch or layer.
         residual: Whether hidden layers have residual connections.
-        jumping: Hidden layers that the output reads: the last one, or all of them, as their elementwise maximum or
-            concatenated.
+        jumping: Hidden layers that the output reads: last, max or cat. "max" is the elementwise maximum of all hidden
+            layers, "cat" their concatenation.
         row_norm: Whether hidden rows are divided by their norm.
-        label_input: Share of the training labels that are input in each step. The loss is that of the others; all of
-            them are input in evaluation.
+        label_input: Share of training labels that are input in each step. The loss is that of the others. In
+            evaluation, all of them are input.
         num_nodes: Number of nodes of the graph, for `label_input`.
         label_channels: Number of classes, for `label_input`. The default is `out_channels`.
     """
