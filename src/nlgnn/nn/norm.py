@@ -56,7 +56,7 @@ class BatchNorm(nn.Module):
         if self.training:
             normalised: Tensor = _BatchNorm.apply(h, self.weight, self.bias)[0]
             return normalised
-        mean, variance = _statistics(h)
+        mean, _, variance = _statistics(h)
         if self.storing:
             self.mean.copy_(mean.squeeze(0))
             self.variance.copy_(variance.squeeze(0))
@@ -98,8 +98,8 @@ class _BatchNorm(Kernel):
 
     @staticmethod
     def forward(h: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        mean, variance = _statistics(h)  # replicas have an additional leading axis
-        centred, inverse = h - mean, (variance + EPSILON).rsqrt()
+        _, centred, variance = _statistics(h)  # replicas have an additional leading axis
+        inverse = (variance + EPSILON).rsqrt()
         return torch.addcmul(bias.unsqueeze(-2), centred, weight.unsqueeze(-2) * inverse), centred, inverse
 
     @staticmethod
@@ -113,20 +113,22 @@ class _BatchNorm(Kernel):
         weight, centred, inverse = ctx.saved_tensors
         to_bias = gradient.sum(-2, keepdim=True)
         to_weight = (gradient * centred).sum(-2, keepdim=True).mul_(inverse)
-        # With x = centred * inverse: weight * inverse * (gradient - mean(gradient) - x * mean(gradient * x))
-        rows = centred.shape[-2]
-        to_h = torch.addcmul(gradient - to_bias / rows, centred, inverse * to_weight / rows, value=-1)
-        return to_h.mul_(weight.unsqueeze(-2) * inverse), to_weight.squeeze(-2), to_bias.squeeze(-2)
+        # With x = centred * inverse, it is weight * inverse * (gradient - mean(gradient) - x * mean(gradient * x)).
+        factor = weight.unsqueeze(-2) * inverse
+        share = factor / -centred.shape[-2]
+        to_h = torch.addcmul(share * to_bias, centred, share * inverse * to_weight).addcmul_(gradient, factor)
+        return to_h, to_weight.squeeze(-2), to_bias.squeeze(-2)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *tensors: Tensor) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         return _BatchNorm.apply(*in_front(info, in_dims, tensors)), (0, 0, 0)
 
 
-def _statistics(h: Float[Tensor, "*replicas n f"]) -> tuple[Tensor, Tensor]:
-    """Return the mean and the variance of each column, with the axis of rows kept."""
+def _statistics(h: Float[Tensor, "*replicas n f"]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the mean of each column, the centred rows and the variance of each column, with the axis of rows kept."""
     mean = h.mean(-2, keepdim=True)
-    return mean, (h - mean).square().mean(-2, keepdim=True)
+    centred = h - mean
+    return mean, centred, centred.square().mean(-2, keepdim=True)
 
 
 def divided_by_length(h: Float[Tensor, "n f"]) -> Float[Tensor, "n f"]:
