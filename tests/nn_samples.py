@@ -60,9 +60,10 @@ def assert_same(actual: Tensor, expected: Tensor, inputs: list[Tensor], toleranc
 
 
 def randomise(model: Module, seed: int = 0) -> Module:
-    """In float64, all parameters drawn, biases too: what is zero could be forgotten unseen."""
+    """In float64, all parameters drawn, biases too: what is zero could be forgotten unseen. Labels stay as they are."""
     for number, parameter in enumerate(model.double().parameters()):
-        parameter.data = noise(*parameter.shape, seed=seed + number).detach()
+        if parameter.is_floating_point():
+            parameter.data = noise(*parameter.shape, seed=seed + number).detach()
     return model
 
 
@@ -88,7 +89,9 @@ def assert_replicas_draw_as_alone(models: list[Module], call: Callable[[Module],
     shared, draws = copy.deepcopy(models[0]), seeded_draws(len(models))
     random = connect(shared, models, draws)
     alone = with_seeds(models, lambda replica, model: call(model))
-    state = {name: value.detach().requires_grad_() for name, value in stack_module_state(models)[0].items()}
+    trained = [name for name, parameter in shared.named_parameters() if parameter.requires_grad]
+    stacked = stack_module_state(models)[0].items()
+    state = {name: value.detach().requires_grad_(name in trained) for name, value in stacked}
 
     def one(number: Tensor, own: dict[str, Tensor]) -> Tensor:
         for module in random:
@@ -99,8 +102,8 @@ def assert_replicas_draw_as_alone(models: list[Module], call: Callable[[Module],
     torch.testing.assert_close(together, alone, rtol=0, atol=1e-9)
     if len({module.number for module in random if module.is_random}) > 0:
         assert not together[0].equal(together[1])
-    ours = torch.autograd.grad(together.sin().sum(), list(state.values()), allow_unused=True)
-    for gradient, name in zip(ours, state, strict=True):
+    ours = torch.autograd.grad(together.sin().sum(), [state[name] for name in trained], allow_unused=True)
+    for gradient, name in zip(ours, trained, strict=True):
         expected = torch.autograd.grad(
             alone.sin().sum(), [model.get_parameter(name) for model in models], allow_unused=True, retain_graph=True
         )

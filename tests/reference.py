@@ -1,4 +1,5 @@
-"""The equations of Liu, Wang and Ji (TPAMI 2021), literally: one line of Python a line of the paper, dense and slow.
+"""The equations of Liu, Wang and Ji (TPAMI 2021) and of deep stacks, literally: one line of Python a line of the paper,
+dense and slow.
 
 The tests compare the fast modules with these functions, values and gradients. They share no code.
 Dropout is left out. Nodes are numbered from 0; an edge (u, v) carries a message from u to v, repeated ones count again.
@@ -6,7 +7,7 @@ Dropout is left out. Nodes are numbered from 0; an edge (u, v) carries a message
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float
@@ -133,3 +134,78 @@ def concat_head(Z: Matrix, Zhat: Matrix, W: Matrix, b: Vector) -> Matrix:
 def residual_head(Z: Matrix, Zhat: Matrix, W: Matrix) -> Matrix:
     """logits = Z + Zhat W  (preset robust)"""
     return Z + Zhat @ W
+
+
+def sage_layer(X: Matrix, edges: EdgeList, W_root: Matrix, W_mean: Matrix, b: Vector) -> Matrix:
+    """h_v = x_v W_root + mean over edges (u, v) of x_u W_mean + b; the mean over no edges is 0"""
+    rows = []
+    for v in range(len(X)):
+        senders = [X[u] for u, w in edges if w == v]
+        mean = sum(senders) / len(senders) if senders else torch.zeros_like(X[v])
+        rows.append(X[v] @ W_root + mean @ W_mean + b)
+    return torch.stack(rows)
+
+
+def directed_layer(X: Matrix, edges: EdgeList, alpha: float, W_out: Matrix, W_in: Matrix, b: Vector) -> Matrix:
+    """H' = alpha S X W_out + (1 - alpha) S^T X W_in + b,  S = D_out^(-1/2) A D_in^(-1/2),  A[u, v] edges from u to v"""
+    A = torch.zeros(len(X), len(X), dtype=torch.float64)
+    for u, v in edges:
+        if u != v:
+            A[u, v] += 1
+    out, into = ([d**-0.5 if d > 0 else 0.0 for d in sums.tolist()] for sums in (A.sum(1), A.sum(0)))
+    S = torch.diag(torch.tensor(out, dtype=torch.float64)) @ A @ torch.diag(torch.tensor(into, dtype=torch.float64))
+    return alpha * S @ X @ W_out + (1 - alpha) * S.T @ X @ W_in + b
+
+
+def batch_norm(H: Matrix, gamma: Vector, beta: Vector) -> Matrix:
+    """y = gamma (h - mean) / sqrt(variance + 1e-5) + beta, for each column, variance with 1/n"""
+    columns = []
+    for h, g, b in zip(H.T, gamma, beta, strict=True):
+        mean = sum(h) / len(h)
+        variance = sum((h_v - mean) ** 2 for h_v in h) / len(h)
+        columns.append(g * (h - mean) / (variance + 1e-5) ** 0.5 + b)
+    return torch.stack(columns, dim=1)
+
+
+def layer_norm(H: Matrix, gamma: Vector, beta: Vector) -> Matrix:
+    """The same for each row, with gamma and beta for each column"""
+    ones = torch.ones(len(H), dtype=torch.float64)
+    return batch_norm(H.T, ones, 0 * ones).T * gamma + beta
+
+
+def unit_rows(H: Matrix) -> Matrix:
+    """h_v / |h_v|; a row of zeros stays"""
+    return torch.stack([h / h.norm() if h.norm() > 0 else h for h in H])
+
+
+def deep_layers(
+    H: Matrix,
+    convs: Sequence[Callable[[Matrix], Matrix]],
+    norms: Sequence[Callable[[Matrix], Matrix]] = (),
+    skips: Sequence[Callable[[Matrix], Matrix]] = (),
+    row_norm: bool = False,
+) -> list[Matrix]:
+    """H_l = rows(relu(norm_l(conv_l(H_(l-1)) + skip_l(H_(l-1)))))"""
+    layers = []
+    for number, conv in enumerate(convs):
+        T = conv(H) + skips[number](H) if skips else conv(H)
+        T = norms[number](T) if norms else T
+        H = unit_rows(relu(T)) if row_norm else relu(T)
+        layers.append(H)
+    return layers
+
+
+def jump(layers: Sequence[Matrix], jumping: str) -> Matrix:
+    """H_L, the elementwise maximum of all H_l, or [H_1 || ... || H_L]"""
+    if jumping == "last":
+        return layers[-1]
+    return torch.cat(list(layers), dim=1) if jumping == "cat" else torch.stack(list(layers)).max(0).values
+
+
+def shown_labels(known: Sequence[int], shown: Sequence[bool], classes: int) -> Matrix:
+    """Y[v, c] = 1 where node v is shown and its label is c"""
+    Y = torch.zeros(len(known), classes, dtype=torch.float64)
+    for v, (label, is_shown) in enumerate(zip(known, shown, strict=True)):
+        if is_shown and label >= 0:
+            Y[v, label] = 1
+    return Y

@@ -52,7 +52,8 @@ VOTING = [name for name, system in SYSTEMS.items() if system.kind == "vote"]
 
 def test_the_options_of_gcn() -> None:
     options = model_options(SYSTEMS["gcn"])
-    assert list(options) == ["hidden", "num_layers", "dropout", "input_dropout"]
+    deep = ["norm", "residual", "jumping", "row_norm", "label_input"]
+    assert list(options) == ["hidden", "num_layers", "dropout", "input_dropout", *deep]
     assert (options["num_layers"].type, options["num_layers"].default) == (int, 2)
     assert (options["input_dropout"].type, options["input_dropout"].default) == (float | None, None)
     assert options["dropout"].help == "Share of hidden units dropped in training."

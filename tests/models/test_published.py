@@ -113,9 +113,9 @@ def test_dirgcn_is_trained_as_published(dataset: str, lr: float, layers: int) ->
     assert arguments == {
         "hidden_channels": 128,
         "num_layers": layers,
-        "jumping_knowledge": "max",
-        "outgoing_share": 1.0,
-        "normalise": True,
+        "jumping": "max",
+        "alpha": 1.0,
+        "row_norm": True,
         "dropout": 0.0,
     }
     assert recipe == Recipe(lr=lr, weight_decay=0, epochs=10_000, stopping="patience", patience=400)

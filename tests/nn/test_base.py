@@ -16,7 +16,7 @@ from nlgnn.nn import CPGCN, FAGCN, GCNII, LINKX, DirGCN, GeomGCN, NonLocal, SimP
         (CPGCN, {"in_channels": 0}, "in_channels=0"),
         (CPGCN, {"prior": "gcn"}, "prior='gcn': input should be 'mlp' or 'cheby'"),
         (CPGCN, {"cotrain_weight": -1.0}, "cotrain_weight=-1.0"),
-        (DirGCN, {"outgoing_share": -0.1}, "outgoing_share=-0.1"),
+        (DirGCN, {"alpha": -0.1}, "alpha=-0.1"),
         (FAGCN, {"eps": 1.1}, "eps=1.1"),
         (FAGCN, {"num_layers": 1.5}, "num_layers=1.5"),
         (GCNII, {"alpha": 1.0}, "alpha=1.0"),

@@ -11,7 +11,8 @@ from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.inputs import move
 from nlgnn.nn.kernels.sparse import Operator
-from nlgnn.nn.local import MLP, GraphSAGE, MeanConvolution, mean_operator
+from nlgnn.nn.local import MLP
+from nlgnn.nn.sage import GraphSAGE, MeanConvolution, mean_operator
 from nn_samples import (
     assert_replicas_draw_as_alone,
     assert_same,

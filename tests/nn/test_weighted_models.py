@@ -101,10 +101,10 @@ def test_fagcn_multiplies_its_gates() -> None:
 
 @pytest.mark.parametrize("directed", [False, True])
 def test_dirgcn_in_either_direction(directed: bool) -> None:
-    graph, model = weighted_graph(directed), randomise(DirGCN(3, 4, 2, num_layers=1, outgoing_share=0.75))
+    graph, model = weighted_graph(directed), randomise(DirGCN(3, 4, 2, num_layers=1, alpha=0.75))
     adjacency = torch.tensor((graph.directed_weights if directed else graph.undirected_weights).toarray()).double()
     scaled = adjacency / (degrees(adjacency)[:, None] * degrees(adjacency.t())).sqrt()
-    layer = model.last
+    layer = model.deep.last
     expected = 0.75 * scaled @ X @ layer.weight_out + 0.25 * scaled.t() @ X @ layer.weight_in + layer.bias
     assert_same(result_of(model, graph), expected, list(model.parameters()))
 

@@ -169,6 +169,12 @@ def test_what_the_file_says_of_itself(exported: Callable[[str], tuple[Trained, P
         ("nlgat", {}, "NLGAT with GAT in it cannot be exported"),
         ("nl-sage", {}, "NonLocalGraphSAGE with GraphSAGE in it cannot"),
         ("nlgcn", {"order": "random"}, "NLGCN cannot be exported with RandomOrder"),
+        ("gcn", {"norm": "batch"}, "GCN cannot be exported with norm"),
+        (
+            "nlmlp",
+            {"label_input": 0.5},
+            "NLMLP cannot be exported with norm, residual, jumping, row_norm or label_input",
+        ),
     ],
 )
 def test_what_cannot_be_exported(tmp_path: Path, model: str, options: dict[str, Any], why: str) -> None:

@@ -83,8 +83,8 @@ def test_the_command_has_the_options_of_the_best(whole: Tuned) -> None:
 
 
 def test_switches_in_the_command(whole: Tuned) -> None:
-    best = replace(whole.best, setting={"own_weights": False, "normalise": True})
-    assert replace(whole, graph="texas", rows=(best,)).command.endswith("--no-own-weights --normalise")
+    best = replace(whole.best, setting={"own_weights": False, "row_norm": True})
+    assert replace(whole, graph="texas", rows=(best,)).command.endswith("--no-own-weights --row-norm")
 
 
 def test_a_graph_without_a_name_is_trained_in_python(tmp_path: Path) -> None:

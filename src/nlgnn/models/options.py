@@ -16,8 +16,9 @@ from nlgnn.training.recipe import Recipe
 
 SHORT_NAMES = {"hidden_channels": "hidden", "embedding_channels": "embedding"}
 KEYWORDS = {short: keyword for keyword, short in SHORT_NAMES.items()}
-GIVEN_BY_THE_GRAPH = {"in_channels", "out_channels", "num_nodes"}
+GIVEN_BY_THE_GRAPH = {"in_channels", "out_channels", "label_channels", "num_nodes"}
 FEW_OWNERS = 4  # models that the help of an option names
+DIFFERENT_MEANINGS = {"alpha"}  # options that models use for different things, as their authors do
 SCORE = ("score_bias", "multiply_score", "standardise_score")
 SPACE = ("dim", "projections", "radius", "perplexity", "shrinkage", "input", "lr")
 # Options of a recipe that hold for every model, also for one that is trained without gradients.
@@ -56,7 +57,8 @@ def given_sizes(system: System, arguments: Mapping[str, Any], **sizes: int) -> d
     """Return the sizes of a graph that the class of a model takes; the number of nodes only if it is needed."""
     parameters = inspect.signature(load(system)).parameters
     asked = {name for name in sizes if name in parameters}
-    if arguments.get("space_input") != "adjacency" and "num_nodes" in asked:
+    reads_nodes = arguments.get("space_input") == "adjacency" or arguments.get("label_input", 0) > 0
+    if not reads_nodes and "num_nodes" in asked:
         asked -= {"num_nodes"} if parameters["num_nodes"].default is not inspect.Parameter.empty else set()
     return {name: size for name, size in sizes.items() if name in asked}
 
@@ -126,10 +128,11 @@ def all_model_options() -> dict[str, ModelOption]:
     """Return the options of all models together.
 
     Where models share an option, the words are those of the first, the choices those of all, and the default is None
-    unless all have the same. Where few local models have an option, the words name them.
+    unless all have the same. Where few local models have an option, the words name them; where it means different
+    things to them, it is described for each.
     """
     together: dict[str, ModelOption] = {}
-    owners: dict[str, list[str]] = {}
+    owners: dict[str, dict[str, str]] = {}  # words by model
     for system in SYSTEMS.values():
         for name, option in model_options(system).items():
             option = replace(option, default=system.defaults.get(name, option.default))
@@ -139,10 +142,12 @@ def all_model_options() -> dict[str, ModelOption]:
             words = first.help if choices == first.type else f"{first.help} For {system.name}: {option.help}"
             together[name] = replace(first, type=choices, default=default, help=words, bounded=choices)
             if system.local is None:
-                owners.setdefault(name, []).append(system.name)
+                owners.setdefault(name, {})[system.name] = option.help
     for name, of_option in owners.items():
         if len(of_option) <= FEW_OWNERS:
             words = f"{together[name].help} For {', '.join(of_option)}."
+            if name in DIFFERENT_MEANINGS:
+                words = " ".join(f"For {owner}: {text}" for owner, text in of_option.items())
             together[name] = replace(together[name], help=words)
     return together
 

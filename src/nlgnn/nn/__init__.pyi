@@ -15,7 +15,6 @@ from .kernels.sparse import spmm as spmm
 from .local import GAT as GAT
 from .local import GCN as GCN
 from .local import MLP as MLP
-from .local import GraphSAGE as GraphSAGE
 from .mixing import GlobalAttention as GlobalAttention
 from .mixing import SortedConv as SortedConv
 from .neighbour_vote import NeighbourVote as NeighbourVote
@@ -25,6 +24,7 @@ from .orders import Order as Order
 from .orders import RandomOrder as RandomOrder
 from .orders import Ranking as Ranking
 from .orders import ScoreOrder as ScoreOrder
+from .sage import GraphSAGE as GraphSAGE
 from .versions import NLGAT as NLGAT
 from .versions import NLGCN as NLGCN
 from .versions import NLMLP as NLMLP

@@ -95,6 +95,7 @@ class Model(nn.Module):
         stackable: Whether `torch.func.vmap` may train several models at once. A model that draws random numbers other
             than by `nlgnn.nn.kernels.dropout`, such as by `torch.nn.functional.dropout`, sets it to False.
         identifies_nodes: Whether the model knows nodes by their number and is of use on its own graph only.
+        reads_labels: Whether training labels are part of the input, as with `label_input`.
         uses_edge_weights: Whether edge weights change the result, where a graph has some.
         estimable: Whether memory can be estimated by training on small random graphs.
         can_recompute: Whether the model can compute in parts, and again in the backward pass, to save memory.
@@ -104,6 +105,7 @@ class Model(nn.Module):
 
     stackable: bool = True
     identifies_nodes: bool = False
+    reads_labels: bool = False
     uses_edge_weights: bool = False
     estimable: bool = True
     can_recompute: bool = False
@@ -148,7 +150,11 @@ class Model(nn.Module):
             y: The label of every node.
             nodes: The training nodes, as numbers or as a mask.
         """
-        return cross_entropy(logits_of(output), y, nodes)
+        return cross_entropy(logits_of(output), self.targets(y), nodes)
+
+    def targets(self, y: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
+        """Return the labels for the loss, with -1 for those that `training_output` took as input. -1 does not count."""
+        return y
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Return parameter groups as `torch.optim` takes them.

@@ -99,6 +99,22 @@ class FeatureLinear(Layer):
         return self.bias if h.shape[1] == len(self.bias) else self.bias.split(PART_WIDTH)[part]
 
 
+class Projection(nn.Module):
+    """Linear map `x W` without bias, for dense or sparse `x`."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(in_channels, out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = 1 / math.sqrt(max(1, self.weight.shape[0]))  # as in torch.nn.Linear
+        nn.init.uniform_(self.weight, -bound, bound)
+
+    def forward(self, x: Features) -> Float[Tensor, "n f"]:
+        return times(x, self.weight)
+
+
 class GraphConvolution(FeatureLinear):
     """Graph convolution `A (x W) + b` for a given operator `A`."""
 
@@ -182,14 +198,15 @@ def narrow_product(x: Float[Tensor, "n d"], weight: Float[Tensor, "d f"]) -> Flo
 def cross_entropy(
     logits: Float[Tensor, "n c"], y: Int[Tensor, " n"], nodes: Int[Tensor, " k"] | Bool[Tensor, " n"]
 ) -> Float[Tensor, ""]:
-    """Return the mean cross entropy over some nodes.
+    """Return the mean cross entropy over some nodes, without those whose label is -1.
 
     The log-softmax runs on transposed logits, because torch then processes many nodes at once.
     """
     if len(logits) < FEW_ROWS:
-        return F.cross_entropy(logits[nodes], y[nodes])
+        return F.cross_entropy(logits[nodes], y[nodes], ignore_index=-1)
     nodes = nodes.nonzero().squeeze(1) if nodes.dtype == torch.bool else nodes
-    return F.nll_loss(F.log_softmax(logits.t().index_select(1, nodes), dim=0).t(), y.index_select(0, nodes))
+    log_probabilities = F.log_softmax(logits.t().index_select(1, nodes), dim=0).t()
+    return F.nll_loss(log_probabilities, y.index_select(0, nodes), ignore_index=-1)
 
 
 class _NarrowProduct(Kernel):

@@ -1,4 +1,4 @@
-r"""Local embeddings: MLP, GCN, GAT and GraphSAGE, with ReLU and dropout between their layers.
+r"""Local embeddings: MLP, GCN and GAT, with ReLU and dropout between their layers.
 
 Let :math:`\hat{A} = \tilde{D}^{-1/2} (A + I) \tilde{D}^{-1/2}`, where :math:`A` contains the edge weights (1 for
 unweighted edges) and :math:`\tilde{D}` the row sums of :math:`A + I`, and let `drop` be inverted dropout. With two
@@ -10,22 +10,14 @@ layers, the models compute
     \text{GAT:}\; Z_v &= \sum_{u \in N(v) \cup \{v\}} \mathrm{drop}(\alpha_{vu}) W x_u + b, \quad
     \alpha_{vu} = \mathrm{softmax}_u\, \mathrm{leakyrelu}(a_{dst}^T W x_v + a_{src}^T W x_u)
 
-No activation follows the last layer, so that embeddings may be negative.
-
-GraphSAGE averages over all neighbours (Hamilton, Ying and Leskovec, NeurIPS 2017). A layer computes
-
-.. math::
-    h_v = x_v W_{root} + \frac{1}{|N(v)|} \sum_{u \in N(v)} x_u W_{mean} + b
-
-where the neighbours :math:`N(v)` do not include the node itself (a given `edge_index` is used unchanged). The mean is
-weighted if edges have weights, and zero for a node without neighbours.
+No activation follows the last layer, so that embeddings may be negative. With `norm`, `residual`, `jumping`, `row_norm`
+or `label_input`, the layers are those of :mod:`nlgnn.nn.stack`.
 """
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from itertools import pairwise
 from typing import Literal, cast
@@ -39,48 +31,43 @@ from torch.utils.checkpoint import checkpoint
 
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.base import Count, Model, Rate, checked, drop_features
+from nlgnn.nn.base import Count, Rate, checked, drop_features
 from nlgnn.nn.inputs import Edges, Features, Inputs, features
 from nlgnn.nn.kernels.attention import GraphAttention, neighbourhoods
-from nlgnn.nn.kernels.dropout import Dropout
-from nlgnn.nn.kernels.sparse import Operator, spmm
+from nlgnn.nn.kernels.sparse import Operator
 from nlgnn.nn.kernels.streamed import StreamedFeatures
 from nlgnn.nn.layers import (
     FeatureLinear,
     GraphConvolution,
     Layer,
+    Projection,
     concatenated,
-    inverse_power,
     normalised,
     normalised_adjacency,
-    scaled,
     split,
     times,
     with_diagonal,
 )
+from nlgnn.nn.stack import DeepStack, Jumping, Norm, StackModel, StackOptions, stack_layers
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "elu": F.elu}
 # A part of a layer: its input and some columns of its weight, or the product of both with None.
 Part = tuple[Tensor | Operator | StreamedFeatures, Tensor | None]
 
 
-class LocalModel(Model, ABC):
+class LocalModel(StackModel, ABC):
     """Base class of stacks of layers. Subclasses define the layers and the propagation operator."""
-
-    can_recompute = True
 
     def __init__(
         self,
-        layers: list[nn.Module],
+        layers: Sequence[nn.Module] | DeepStack,
         dropout: Rate,
         input_dropout: Rate,
         activation: Literal["relu", "elu"] = "relu",
     ) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(layers)
-        self.dropout = Dropout(dropout)
-        self.input_dropout = Dropout(input_dropout)
+        super().__init__(layers, dropout, input_dropout)
         self.activation = ACTIVATIONS[activation]
+        self.can_recompute = self.deep is None
 
     @abstractmethod
     def operator(self, edges: Edges, num_nodes: int) -> Operator | None:
@@ -98,12 +85,15 @@ class LocalModel(Model, ABC):
     def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
         """Return the embeddings.
 
-        Hidden layers are computed in parts, and each part is immediately multiplied by its rows of the next weight, so
-        that hidden layers are never concatenated. Attention heads are always separate parts; the columns of other
-        layers are split only if memory is short.
+        Hidden layers of plain stacks are computed in parts, and each part is immediately multiplied by its rows of the
+        next weight, so that hidden layers are never concatenated. Attention heads are always separate parts; the
+        columns of other layers are split only if memory is short.
         """
         operator = self.operator(edge_index, x.shape[0])
         x = drop_features(x, self.input_dropout)
+        if self.deep is not None:
+            deep: Tensor = self.deep(x, operator, self.dropout, self.activation)
+            return deep
         layers = [cast(Layer, layer) for layer in self.layers]
         widths = layers[0].widths(self.recompute)
         parts: list[Part] = [(x, weight) for weight in split(layers[0].weight, widths, dim=1)]
@@ -142,6 +132,15 @@ class MLP(LocalModel):
         dropout: Share of hidden units dropped in training.
         input_dropout: Share of input features dropped in training. The default is
             `dropout`.
+        norm: Normalisation of the hidden layers: none, batch or layer.
+        residual: Whether hidden layers have residual connections.
+        jumping: Hidden layers that the output reads: last, max or cat. "max" is the elementwise maximum of all hidden
+            layers, "cat" their concatenation.
+        row_norm: Whether hidden rows are divided by their norm.
+        label_input: Share of training labels that are input in each step. The loss is that of the others. In
+            evaluation, all of them are input.
+        num_nodes: Number of nodes of the graph, for `label_input`.
+        label_channels: Number of classes, for `label_input`. The default is `out_channels`.
     """
 
     uses_edge_weights = True  # without edges, no weights are ignored
@@ -156,13 +155,26 @@ class MLP(LocalModel):
         num_layers: Count = 2,
         dropout: Rate = 0.0,
         input_dropout: Rate | None = None,
+        norm: Norm = "none",
+        residual: bool = False,
+        jumping: Jumping = "last",
+        row_norm: bool = False,
+        label_input: Rate = 0.0,
+        num_nodes: int | None = None,
+        label_channels: int | None = None,
     ) -> None:
-        widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(
-            [FeatureLinear(a, b) for a, b in widths],
-            dropout,
-            dropout if input_dropout is None else input_dropout,
+        options = StackOptions(norm, residual, jumping, row_norm, label_input, num_nodes, label_channels)
+        layers = stack_layers(
+            options,
+            in_channels,
+            hidden_channels,
+            out_channels,
+            num_layers,
+            hidden=lambda width: FeatureLinear(width, hidden_channels),
+            last=lambda width: FeatureLinear(width, out_channels),
+            skip=nn.Identity,
         )
+        super().__init__(layers, dropout, dropout if input_dropout is None else input_dropout)
 
     def operator(self, edges: Edges, num_nodes: int) -> None:
         return None
@@ -184,6 +196,15 @@ class GCN(LocalModel):
         num_layers: Number of layers of the local embedding.
         dropout: Share of hidden units dropped in training.
         input_dropout: Share of input features dropped in training. The default is 0.
+        norm: Normalisation of the hidden layers: none, batch or layer.
+        residual: Whether hidden layers have residual connections.
+        jumping: Hidden layers that the output reads: last, max or cat. "max" is the elementwise maximum of all hidden
+            layers, "cat" their concatenation.
+        row_norm: Whether hidden rows are divided by their norm.
+        label_input: Share of training labels that are input in each step. The loss is that of the others. In
+            evaluation, all of them are input.
+        num_nodes: Number of nodes of the graph, for `label_input`.
+        label_channels: Number of classes, for `label_input`. The default is `out_channels`.
     """
 
     uses_edge_weights = True
@@ -198,21 +219,34 @@ class GCN(LocalModel):
         num_layers: Count = 2,
         dropout: Rate = 0.0,
         input_dropout: Rate | None = None,
+        norm: Norm = "none",
+        residual: bool = False,
+        jumping: Jumping = "last",
+        row_norm: bool = False,
+        label_input: Rate = 0.0,
+        num_nodes: int | None = None,
+        label_channels: int | None = None,
     ) -> None:
-        widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(
-            [GraphConvolution(a, b) for a, b in widths],
-            dropout,
-            input_dropout or 0.0,
+        options = StackOptions(norm, residual, jumping, row_norm, label_input, num_nodes, label_channels)
+        layers = stack_layers(
+            options,
+            in_channels,
+            hidden_channels,
+            out_channels,
+            num_layers,
+            hidden=lambda width: GraphConvolution(width, hidden_channels),
+            last=lambda width: GraphConvolution(width, out_channels),
+            skip=Projection,
         )
+        super().__init__(layers, dropout, input_dropout or 0.0)
 
     def operator(self, edges: Edges, num_nodes: int) -> Operator:
         if isinstance(edges, Operator):
             return edges
-        return normalised_adjacency(given(edges, num_nodes), num_nodes, next(self.parameters()).dtype)
+        return normalised_adjacency(given(edges, num_nodes), num_nodes, self.dtype)
 
     def operator_of(self, adjacency: sparse.csr_array) -> Operator:
-        return normalised(adjacency, next(self.parameters()).dtype)
+        return normalised(adjacency, self.dtype)
 
 
 class GAT(LocalModel):
@@ -229,6 +263,15 @@ class GAT(LocalModel):
         dropout: Share of hidden units and attention weights dropped.
         input_dropout: Share of input features dropped in training. The default is 0.
         activation: Activation of the hidden layers. Liu et al. use relu, Veličković et al. elu.
+        norm: Normalisation of the hidden layers: none, batch or layer.
+        residual: Whether hidden layers have residual connections.
+        jumping: Hidden layers that the output reads: last, max or cat. "max" is the elementwise maximum of all hidden
+            layers, "cat" their concatenation.
+        row_norm: Whether hidden rows are divided by their norm.
+        label_input: Share of training labels that are input in each step. The loss is that of the others. In
+            evaluation, all of them are input.
+        num_nodes: Number of nodes of the graph, for `label_input`.
+        label_channels: Number of classes, for `label_input`. The default is `out_channels`.
     """
 
     @checked
@@ -243,11 +286,25 @@ class GAT(LocalModel):
         dropout: Rate = 0.0,
         input_dropout: Rate | None = None,
         activation: Literal["relu", "elu"] = "relu",
+        norm: Norm = "none",
+        residual: bool = False,
+        jumping: Jumping = "last",
+        row_norm: bool = False,
+        label_input: Rate = 0.0,
+        num_nodes: int | None = None,
+        label_channels: int | None = None,
     ) -> None:
-        layers: list[nn.Module] = []
-        for layer, (a, b) in enumerate(layer_widths(in_channels, hidden_channels, out_channels, num_layers)):
-            wide = a if layer == 0 else a * heads
-            layers.append(GraphAttention(wide, b, heads if layer < num_layers - 1 else 1, dropout))
+        options = StackOptions(norm, residual, jumping, row_norm, label_input, num_nodes, label_channels)
+        layers = stack_layers(
+            options,
+            in_channels,
+            heads * hidden_channels,
+            out_channels,
+            num_layers,
+            hidden=lambda width: GraphAttention(width, hidden_channels, heads, dropout),
+            last=lambda width: GraphAttention(width, out_channels, 1, dropout),
+            skip=Projection,
+        )
         super().__init__(layers, dropout, input_dropout or 0.0, activation)
 
     def operator(self, edges: Edges, num_nodes: int) -> Operator:
@@ -272,89 +329,3 @@ def given(edges: Tensor | None, num_nodes: int) -> Tensor:
             f"Number the nodes from 0 to {num_nodes - 1}.",
         )
     return edges
-
-
-def layer_widths(in_channels: int, hidden_channels: int, out_channels: int, num_layers: int) -> list[tuple[int, int]]:
-    """Return the input and output width of every layer."""
-    widths = [in_channels] + [hidden_channels] * (num_layers - 1) + [out_channels]
-    return list(pairwise(widths))
-
-
-class GraphSAGE(Model):
-    """GraphSAGE with mean aggregation (Hamilton et al., NeurIPS 2017).
-
-    Args:
-        in_channels: Number of features per node.
-        hidden_channels: Width of the hidden layers.
-        out_channels: Width of the output.
-        num_layers: Number of layers of the local embedding.
-        dropout: Share of hidden units dropped in training.
-        input_dropout: Share of input features dropped in training. The default is 0.
-    """
-
-    uses_edge_weights = True
-
-    @checked
-    def __init__(
-        self,
-        in_channels: Count,
-        hidden_channels: Count,
-        out_channels: Count,
-        *,
-        num_layers: Count = 2,
-        dropout: Rate = 0.0,
-        input_dropout: Rate | None = None,
-    ) -> None:
-        super().__init__()
-        widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
-        self.layers = nn.ModuleList(MeanConvolution(a, b) for a, b in widths)
-        self.dropout = Dropout(dropout)
-        self.input_dropout = Dropout(input_dropout or 0.0)
-
-    def prepare(self, graph: Graph) -> Inputs:
-        """Return the inputs of `forward`. Edges are used in both directions."""
-        adjacency = graph.undirected_weights
-        return Inputs(features(graph), scaled(adjacency, inverse_power(adjacency.sum(axis=1), 1, self._dtype)))
-
-    def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
-        num_nodes = x.shape[0]
-        if not isinstance(edge_index, Operator):
-            edge_index = mean_operator(given(edge_index, num_nodes), num_nodes, self._dtype)
-        first, *others = self.layers
-        h: Tensor = first(drop_features(x, self.input_dropout), edge_index)
-        for place, layer in enumerate(others):
-            h = layer(self.dropout(F.relu(h), place), edge_index)
-        return h
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        return next(self.parameters()).dtype
-
-
-class MeanConvolution(nn.Module):
-    """Convolution `x W_root + M (x W_mean) + b` for a given operator `M`.
-
-    Both weights are stored in one matrix, so that `x` is read once.
-    """
-
-    def __init__(self, in_channels: int, out_channels: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(in_channels, 2 * out_channels))
-        self.bias = nn.Parameter(torch.empty(out_channels))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        bound = 1 / math.sqrt(self.weight.shape[0])  # as in torch.nn.Linear
-        nn.init.uniform_(self.weight, -bound, bound)
-        nn.init.uniform_(self.bias, -bound, bound)
-
-    def forward(self, x: Features, mean: Operator) -> Float[Tensor, "n f"]:
-        own, of_neighbours = times(x, self.weight).chunk(2, dim=1)
-        return own + spmm(mean, of_neighbours) + self.bias
-
-
-def mean_operator(edges: Tensor, num_nodes: int, dtype: torch.dtype) -> Operator:
-    """Return the operator that averages over the incoming edges of each node."""
-    sources, targets = edges
-    degrees = torch.bincount(targets, minlength=num_nodes)
-    return Operator.from_coo(targets, sources, degrees.to(dtype).reciprocal()[targets], (num_nodes, num_nodes))

@@ -15,9 +15,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from nlgnn.errors import DataError
+from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Model, as_model, checked
+from nlgnn.nn.label_input import check_known, check_own_nodes
 from nlgnn.nn.layers import cross_entropy
 from nlgnn.nn.non_local import check_embedding, quiet_embedding
 from nlgnn.nn.orders import LearnedOrder
@@ -59,6 +60,11 @@ class NeighbourVote(Model):
         self.share = nn.Parameter(torch.empty((), dtype=torch.long), requires_grad=False)
         self._forget()
         inner = as_model(local)
+        if inner.reads_labels:
+            raise OptionError(
+                "votes are what the local model got wrong, but with label_input it has seen the labels.",
+                "Use label_input=0, or the model without votes.",
+            )
         self.stackable, self.estimable, self.can_recompute = inner.stackable, inner.estimable, inner.can_recompute
         self.uses_edge_weights = inner.uses_edge_weights
 
@@ -86,12 +92,7 @@ class NeighbourVote(Model):
         """
         as_model(self.local).start(self.space.local_inputs(inputs), known)
         self.space.start(inputs)
-        if known.shape != self.known.shape or known.dtype == torch.bool or known.is_floating_point():
-            raise DataError(
-                f"labels to vote with are {len(self.known)} whole numbers, but these are {str(known.dtype)[6:]} of "
-                f"shape {list(known.shape)}.",
-                "Give the labels of training nodes, and -1 for all others.",
-            )
+        check_known(known, self.known)
         self.known.data.copy_(known)
 
     def forward(self, *inputs: Any) -> Float[Tensor, "n c"]:
@@ -110,11 +111,7 @@ class NeighbourVote(Model):
     def local_and_votes(self, *inputs: Any) -> tuple[Float[Tensor, "n c"], Float[Tensor, "n c"]]:
         """Return local logits, and what votes add to them at a share of 1."""
         local, e = self.embed(*inputs), self.positions(*inputs)
-        if len(local) != len(self.known):
-            raise DataError(
-                f"this model learned from {len(self.known)} nodes, by their numbers, but x has {len(local)} rows.",
-                "Give it the graph that it was trained on, or train a model without votes.",
-            )
+        check_own_nodes(len(local), self.known)
         return local, self.space.votes(e, local, self.known)
 
     def embed(self, *inputs: Any) -> Float[Tensor, "n c"]:

@@ -117,6 +117,12 @@ class NonLocal(Model):
                 f"{type(local).__name__} needs pre-training, which its non-local version does not do.",
                 "Wrap a model without pre-training.",
             )
+        if inner.reads_labels and order.reads_logits:
+            raise OptionError(
+                "a learned order reads what the local model got wrong, but with label_input it has seen the labels.",
+                "Use order='score', or label_input=0.",
+            )
+        self.reads_labels = inner.reads_labels
         self._local_takes_batch = "batch" in inspect.signature(local.forward).parameters
         self.identifies_nodes = inner.identifies_nodes or order.identifies_nodes
         self.uses_edge_weights, self.estimable = inner.uses_edge_weights, inner.estimable
@@ -187,6 +193,7 @@ class NonLocal(Model):
         With a `LearnedOrder` it is the sum of three terms, whatever `local_loss` is: the cross entropy of the local
         logits, the loss of the order and the cross entropy of the final logits.
         """
+        y = self.targets(y)
         if isinstance(output, Tensor):
             return cross_entropy(output, y, nodes)
         final = cross_entropy(output.logits, y, nodes)
@@ -195,6 +202,9 @@ class NonLocal(Model):
             return (1 - self.local_loss) * final + self.local_loss * local
         assert output.quiet is not None
         return local + output.penalty(output.quiet, y, nodes) + final
+
+    def targets(self, y: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
+        return as_model(self.local).targets(y)
 
     def ranking(self, *inputs: Any) -> Ranking:
         """Return the ranking of all nodes."""

@@ -16,6 +16,7 @@ from nlgnn.nn.local import GAT, GCN, MLP
 from nlgnn.nn.neighbour_vote import NeighbourVote
 from nlgnn.nn.non_local import NonLocal
 from nlgnn.nn.orders import LearnedOrder
+from nlgnn.nn.stack import Jumping, Norm
 
 
 def learned_space(
@@ -49,7 +50,7 @@ class Version(Model):
 
     local_class: ClassVar[type[nn.Module]]
     wrapper: ClassVar[type[Model]]
-    omitted: ClassVar[set[str]] = {"local", "mixer", "space"}
+    omitted: ClassVar[set[str]] = {"local", "mixer", "space", "label_channels"}
     _made: ClassVar[dict[tuple[type, type], Any]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -60,6 +61,8 @@ class Version(Model):
             known = {
                 name: p for one in reversed(sources) for name, p in _keywords(one).items() if name not in cls.omitted
             }
+            required = _keywords(version).items()  # such as the number of nodes, which the local class may leave open
+            known |= {name: p for name, p in required if p.default is inspect.Parameter.empty}
             widths = list(inspect.signature(cls.local_class, eval_str=True).parameters.values())[:3]
             ordered = {name: known[name] for one in sources for name in _keywords(one) if name in known}
             cls.__signature__ = inspect.Signature([*widths, *ordered.values()])  # type: ignore[attr-defined]
@@ -111,7 +114,7 @@ class NonLocalVersion(NonLocal, Version):
         embedding_channels: Width of the local embedding. By default the number of classes.
         order: Order of the nodes: by score, random, or learned. "random" is a control; "learned" sorts along a space
             that is learned from training labels.
-        num_nodes: Number of nodes of the graph, for rows of the adjacency matrix.
+        num_nodes: Number of nodes of the graph, for rows of the adjacency matrix and for `label_input`.
         options: Those of the local model, of a learned space and of `NonLocal`. `dropout` is also the rate between the
             convolutions, unless `conv_dropout` is given.
     """
@@ -134,6 +137,8 @@ class NonLocalVersion(NonLocal, Version):
         for_local, for_space, for_wrapper = self.split_options(options | {"num_nodes": num_nodes})
         if for_wrapper.get("conv_dropout") is None:
             for_wrapper["conv_dropout"] = options.get("dropout", 0.0)
+        if "label_channels" in _keywords(self.local_class):  # the embedding may be wider than the number of classes
+            for_local["label_channels"] = out_channels
         local = self.local_class(in_channels, hidden_channels, width, **for_local)
         chosen = learned_space(in_channels, num_nodes, for_space) if order == "learned" else order
         super().__init__(local, width, out_channels, order=chosen, **for_wrapper)
@@ -168,7 +173,7 @@ class VoteVersion(NeighbourVote, Version):
 
 
 class NonLocalOptions(TypedDict, total=False):
-    """Options of a non-local model: see `NonLocal` and `LearnedOrder`."""
+    """Options of a non-local model: see `NonLocal`, `LearnedOrder` and `nlgnn.nn.stack`."""
 
     embedding_channels: int | None
     kernel_size: int
@@ -189,6 +194,11 @@ class NonLocalOptions(TypedDict, total=False):
     space_shrinkage: float
     space_input: Literal["features", "adjacency"]
     space_lr: float
+    norm: Norm
+    residual: bool
+    jumping: Jumping
+    row_norm: bool
+    label_input: float
     num_nodes: int | None
 
 

@@ -147,12 +147,12 @@ def gather(graph: Graph, splits: Sequence[Split], metric: str, progress: bool = 
 def _by_direction(graph: Graph, splits: Sequence[Split], metric: str, progress: bool) -> dict[str, Figures]:
     sizes = graph.num_features, HIDDEN, graph.num_classes
     # The options that its authors found to matter.
-    model = partial(DirGCN, *sizes, jumping_knowledge="cat", normalise=True, dropout=DROPOUT)
+    model = partial(DirGCN, *sizes, jumping="cat", row_norm=True, dropout=DROPOUT)
     recipe = Recipe(**SHORT, metric=metric)
     undirected = replace(graph, directed=False)
-    setting = partial(model, outgoing_share=1.0), recipe
+    setting = partial(model, alpha=1.0), recipe
     both_ways = _figures(fit_settings([setting], undirected, splits, progress=progress), metric)
-    settings = [(partial(model, outgoing_share=share), recipe) for share in OUTGOING_SHARES.values()]
+    settings = [(partial(model, alpha=share), recipe) for share in OUTGOING_SHARES.values()]
     directed = _figures(fit_settings(settings, graph, splits, progress=progress), metric)
     return {BOTH_WAYS: both_ways[0], **dict(zip(OUTGOING_SHARES, directed, strict=True))}
 

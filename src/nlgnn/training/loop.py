@@ -22,6 +22,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from nlgnn.nn.base import Model, logits_of
 from nlgnn.nn.kernels.dropout import Draws, Dropout, connect
+from nlgnn.nn.norm import storing_statistics
 from nlgnn.training.metrics import measure_all, validate
 from nlgnn.training.replica import Replica
 
@@ -266,11 +267,15 @@ def finish(replica: Replica, inputs: tuple[Any, ...], y: Tensor) -> None:
     if run.failure is not None:
         return
     run.epochs, run.chosen_epoch, run.seconds = replica.epoch, replica.course.best_epoch, replica.seconds
-    run.curves, run.state = replica.curves, {name: value.cpu() for name, value in replica.best_state.items()}
+    run.curves = replica.curves
     replica.model.eval()
-    with torch.no_grad():
+    with (
+        torch.no_grad(),
+        storing_statistics(replica.model),
+    ):  # in `best_state`, whose tensors the model has in this call
         logits = logits_of(
             functional_call(replica.model.unwrapped, replica.best_state, tuple(inputs), tie_weights=False)
         )
+    run.state = {name: value.cpu() for name, value in replica.best_state.items()}
     run.val = measure_all(logits[replica.val], y[replica.val])
     run.test = measure_all(logits[replica.test], y[replica.test])

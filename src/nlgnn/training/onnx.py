@@ -275,6 +275,11 @@ def _check_exportable(model: nn.Module) -> None:
             f"{name}{inner} cannot be exported: it is not written in ONNX's operations.",
             "Export mlp, gcn, nlmlp or nlgcn.",
         )
+    if cast(LocalModel, local).deep is not None:
+        raise OptionError(
+            f"{name} cannot be exported with norm, residual, jumping, row_norm or label_input.",
+            "Export a model that was trained without these options.",
+        )
     if isinstance(model, NonLocal) and not (type(model.order) is ScoreOrder and isinstance(model.mixer, SortedConv)):
         raise OptionError(
             f"{name} cannot be exported with {type(model.order).__name__} and {type(model.mixer).__name__}.",

@@ -33,7 +33,7 @@ def literal_operator(edges, num_nodes):
     return torch.tensor(out, dtype=torch.float64)[:, None] * matrix * torch.tensor(into, dtype=torch.float64)
 
 
-def literal(model, x, edges, alpha, normalise=False):
+def literal(model, x, edges, alpha, row_norm=False):
     operator = literal_operator(edges, len(x))
 
     def convolve(layer, h):
@@ -45,15 +45,15 @@ def literal(model, x, edges, alpha, normalise=False):
         return result
 
     h, hidden = x, []
-    for layer in model.layers:
+    for layer in model.deep.layers:
         h = convolve(layer, h).relu()
-        if normalise:
+        if row_norm:
             h = torch.stack([row / row.norm() if row.norm() > 0 else row for row in h])
         hidden.append(h)
-    if model.jumping_knowledge == "none":
-        return convolve(model.last, h)
-    seen = torch.cat(hidden, 1) if model.jumping_knowledge == "cat" else torch.stack(hidden, -1).max(-1).values
-    return seen @ model.last.weight + model.last.bias
+    if model.deep.options.jumping == "last":
+        return convolve(model.deep.last, h)
+    seen = torch.cat(hidden, 1) if model.deep.options.jumping == "cat" else torch.stack(hidden, -1).max(-1).values
+    return seen @ model.deep.last.weight + model.deep.last.bias
 
 
 @given(
@@ -61,17 +61,17 @@ def literal(model, x, edges, alpha, normalise=False):
     st.integers(0, 30),
     st.integers(1, 4),
     st.sampled_from([0.0, 0.3, 1.0]),
-    st.sampled_from(["none", "cat", "max"]),
+    st.sampled_from(["last", "cat", "max"]),
     st.booleans(),
     seeds,
 )
-def test_dirgcn_equals_a_literal_version(num_nodes, num_edges, num_layers, alpha, jumping_knowledge, normalise, seed):
+def test_dirgcn_equals_a_literal_version(num_nodes, num_edges, num_layers, alpha, jumping, row_norm, seed):
     edges = random_edges(num_nodes, num_edges, seed)
-    options = {"num_layers": num_layers, "outgoing_share": alpha, "normalise": normalise}
-    model = randomise(DirGCN(5, 4, 2, jumping_knowledge=jumping_knowledge, **options), seed)
+    options = {"num_layers": num_layers, "alpha": alpha, "row_norm": row_norm}
+    model = randomise(DirGCN(5, 4, 2, jumping=jumping, **options), seed)
     sparse_x, x = random_operator(num_nodes, 5, 14, seed)
     x.requires_grad_()
-    expected = literal(model, x, edges, alpha, normalise)
+    expected = literal(model, x, edges, alpha, row_norm)
     assert_same(model(x, edges), expected, [x, *model.parameters()])
     assert_same(model(sparse_x, edges), expected, list(model.parameters()))
 
@@ -81,7 +81,7 @@ def test_layers_agree_with_pyg(alpha):
     """PyG's GCN divides by in-degrees alone, so its weights of edges are given to it."""
     edges, x = random_edges(9, 25), noise(9, 3)
     edges = edges[:, edges[0] != edges[1]].unique(dim=1)
-    model = randomise(DirGCN(3, 4, 2, num_layers=1, outgoing_share=alpha))
+    model = randomise(DirGCN(3, 4, 2, num_layers=1, alpha=alpha))
     operator = literal_operator(edges, 9)
     values = operator[edges[0], edges[1]]
 
@@ -91,9 +91,9 @@ def test_layers_agree_with_pyg(alpha):
 
     convolution = DirGNNConv(Weighted(3, 2, normalize=False, bias=False), alpha, root_weight=False).double()
     missing = torch.zeros(3, 2).double()
-    for theirs, ours in [("conv_in", model.last.weight_in), ("conv_out", model.last.weight_out)]:
+    for theirs, ours in [("conv_in", model.deep.last.weight_in), ("conv_out", model.deep.last.weight_out)]:
         getattr(convolution, theirs).lin.weight.data = (missing if ours is None else ours.detach()).t()
-    torch.testing.assert_close(model(x, edges), convolution(x, edges) + model.last.bias)
+    torch.testing.assert_close(model(x, edges), convolution(x, edges) + model.deep.last.bias)
 
 
 def test_the_operator_on_a_graph_worked_out_by_hand():
@@ -111,7 +111,7 @@ def test_alpha_one_looks_where_edges_point_to_and_alpha_zero_where_they_come_fro
     """On 0 -> 1, only the first, or only the last, node sees the other."""
     edges, x = torch.tensor([[0], [1]]), torch.tensor([[2.0], [3.0]])
     for alpha, expected in [(1.0, [[3.0], [0.0]]), (0.0, [[0.0], [2.0]]), (0.25, [[0.75], [1.5]])]:
-        model = DirGCN(1, 1, 1, num_layers=1, outgoing_share=alpha)
+        model = DirGCN(1, 1, 1, num_layers=1, alpha=alpha)
         for name, parameter in model.named_parameters():
             torch.nn.init.constant_(parameter, float("bias" not in name))
         torch.testing.assert_close(model(x, edges), torch.tensor(expected))
@@ -119,13 +119,13 @@ def test_alpha_one_looks_where_edges_point_to_and_alpha_zero_where_they_come_fro
 
 @pytest.mark.parametrize(("alpha", "left_out"), [(0.0, "weight_out"), (1.0, "weight_in"), (0.5, None)])
 def test_a_weight_that_counts_for_nothing_is_left_out(alpha, left_out):
-    names = {name.rpartition(".")[2] for name, _ in DirGCN(3, 4, 2, outgoing_share=alpha).named_parameters()}
+    names = {name.rpartition(".")[2] for name, _ in DirGCN(3, 4, 2, alpha=alpha).named_parameters()}
     assert names == {"weight_out", "weight_in", "bias"} - {left_out}
 
 
 def test_turning_all_edges_round_swaps_the_weights():
     edges, x = random_edges(7, 15), noise(7, 3)
-    model, swapped = randomise(DirGCN(3, 4, 2, outgoing_share=0.3)), DirGCN(3, 4, 2, outgoing_share=0.7).double()
+    model, swapped = randomise(DirGCN(3, 4, 2, alpha=0.3)), DirGCN(3, 4, 2, alpha=0.7).double()
     other = {"weight_in": "weight_out", "weight_out": "weight_in", "bias": "bias"}
     state = {name.rpartition("."): value for name, value in model.state_dict().items()}
     swapped.load_state_dict({f"{where}.{other[name]}": value for (where, _, name), value in state.items()})
@@ -139,7 +139,7 @@ def test_prepared_inputs_equal_edge_index(directed, as_stored):
     given_edges = np.array([[0, 1, 1, 1, 2, 2], [1, 0, 2, 2, 2, 3]])  # a repetition, a loop, an isolated node
     graph = Graph(as_stored(x), given_edges, np.array([0, 1, 0, 1, 0]), directed=directed)
     seen = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 3]] if directed else [[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
-    model = randomise(DirGCN(3, 4, 2, outgoing_share=0.3))
+    model = randomise(DirGCN(3, 4, 2, alpha=0.3))
     prepared = move(model.prepare(graph), torch.float64)
     assert (prepared.edge_index.transpose is prepared.edge_index) == (not directed)
     dense = torch.tensor(x, dtype=torch.float32).double()  # a Graph holds float32
@@ -148,8 +148,8 @@ def test_prepared_inputs_equal_edge_index(directed, as_stored):
 
 def test_rows_of_zeros_keep_finite_gradients_when_divided_by_their_length():
     """The last node is isolated, and its bias does not get through ReLU."""
-    model, x = randomise(DirGCN(3, 4, 2, num_layers=3, normalise=True, jumping_knowledge="max")), noise(6, 3)
-    for layer in model.layers:
+    model, x = randomise(DirGCN(3, 4, 2, num_layers=3, row_norm=True, jumping="max")), noise(6, 3)
+    for layer in model.deep.layers:
         torch.nn.init.constant_(layer.bias, -0.5)
     result = model(x, random_edges(6, 9))
     gradients = torch.autograd.grad(result.sum(), list(model.parameters()))
@@ -161,10 +161,10 @@ def replicas(number, **options):
     return models, stack_module_state(models)[0]
 
 
-@pytest.mark.parametrize("jumping_knowledge", ["none", "cat", "max"])
+@pytest.mark.parametrize("jumping", ["last", "cat", "max"])
 @pytest.mark.parametrize(("alpha", "as_operator"), [(0.3, False), (1.0, True)])
-def test_replicas_equal_a_loop_over_models(jumping_knowledge, alpha, as_operator):
-    models, stacked = replicas(3, jumping_knowledge=jumping_knowledge, outgoing_share=alpha, normalise=alpha == 1)
+def test_replicas_equal_a_loop_over_models(jumping, alpha, as_operator):
+    models, stacked = replicas(3, jumping=jumping, alpha=alpha, row_norm=alpha == 1)
     operator, dense = random_operator(7, 3, 12)
     x, edges = operator if as_operator else dense, out_neighbours(random_edges(7, 12), 7, torch.float64)
     assert_stack_equals_a_loop(models, stacked, (x, edges))

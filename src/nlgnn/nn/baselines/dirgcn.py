@@ -10,31 +10,28 @@ From Rossi et al., "Edge Directionality Improves Learning on Heterophilic Graphs
 
 Row i of S aggregates the nodes that i points to. :math:`\alpha = 1` uses only out-neighbours, :math:`\alpha = 0` only
 in-neighbours, as in the authors' program and in PyTorch Geometric; the unused weight is then omitted. Hidden layers are
-followed by ReLU, dropout and, with `normalise`, a division of each row by its norm. With `jumping_knowledge`, all
-layers are hidden, and a linear map reads their concatenation ("cat") or their elementwise maximum ("max").
+followed by ReLU and dropout. With `norm`, `residual`, `jumping`, `row_norm` or `label_input`, the layers are those of
+:mod:`nlgnn.nn.stack`. The authors' program uses `row_norm` and `jumping`.
 """
 
 from __future__ import annotations
 
 import math
-from functools import reduce
-from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.base import Count, Model, Rate, Share, checked, drop_features
+from nlgnn.nn.base import Count, Rate, Share, checked, drop_features
 from nlgnn.nn.inputs import Edges, Features, Inputs, features
-from nlgnn.nn.kernels.dropout import Dropout
 from nlgnn.nn.kernels.sparse import Operator, spmm
-from nlgnn.nn.layers import FeatureLinear, inverse_power, scaled, times
-from nlgnn.nn.local import given, layer_widths
+from nlgnn.nn.layers import Projection, inverse_power, scaled, times
+from nlgnn.nn.local import given
+from nlgnn.nn.stack import DeepStack, Jumping, Norm, StackModel, StackOptions
 
 
-class DirGCN(Model):
+class DirGCN(StackModel):
     """Dir-GCN, which averages separately over in- and out-neighbours (Rossi et al., LoG 2023).
 
     In an undirected graph, both are all neighbours.
@@ -43,13 +40,20 @@ class DirGCN(Model):
         in_channels: Number of features per node.
         hidden_channels: Width of the hidden layers.
         out_channels: Width of the output.
-        num_layers: Number of layers, not counting the readout.
-        outgoing_share: Weight of out-neighbours. In-neighbours have the remaining weight.
-        jumping_knowledge: Input of the readout. "cat" concatenates all layers, "max" takes their elementwise maximum,
-            and "none" has no readout.
-        normalise: Whether hidden rows are divided by their norm.
+        num_layers: Number of layers.
+        alpha: Weight of out-neighbours. In-neighbours have the remaining weight: 1 uses only out-neighbours, 0 only
+            in-neighbours.
         dropout: Share of hidden units dropped in training.
         input_dropout: Share of input features dropped in training.
+        norm: Normalisation of the hidden layers: none, batch or layer.
+        residual: Whether hidden layers have residual connections.
+        jumping: Hidden layers that the output reads: last, max or cat. "max" is the elementwise maximum of all hidden
+            layers, "cat" their concatenation.
+        row_norm: Whether hidden rows are divided by their norm.
+        label_input: Share of training labels that are input in each step. The loss is that of the others. In
+            evaluation, all of them are input.
+        num_nodes: Number of nodes of the graph, for `label_input`.
+        label_channels: Number of classes, for `label_input`. The default is `out_channels`.
     """
 
     uses_edge_weights = True
@@ -62,46 +66,41 @@ class DirGCN(Model):
         out_channels: Count,
         *,
         num_layers: Count = 2,
-        outgoing_share: Share = 0.5,
-        jumping_knowledge: Literal["none", "cat", "max"] = "none",
-        normalise: bool = False,
+        alpha: Share = 0.5,
         dropout: Rate = 0.0,
         input_dropout: Rate = 0.0,
+        norm: Norm = "none",
+        residual: bool = False,
+        jumping: Jumping = "last",
+        row_norm: bool = False,
+        label_input: Rate = 0.0,
+        num_nodes: int | None = None,
+        label_channels: int | None = None,
     ) -> None:
-        super().__init__()
-        widths = layer_widths(in_channels, hidden_channels, out_channels, num_layers)
-        self.jumping_knowledge, self.normalise = jumping_knowledge, normalise
-        self.last: DirectedConvolution | FeatureLinear
-        if jumping_knowledge == "none":
-            self.last = DirectedConvolution(*widths.pop(), outgoing_share)
-        else:
-            widths = layer_widths(in_channels, hidden_channels, hidden_channels, num_layers)
-            seen = num_layers * hidden_channels if jumping_knowledge == "cat" else hidden_channels
-            self.last = FeatureLinear(seen, out_channels)
-        self.layers = nn.ModuleList([DirectedConvolution(a, b, outgoing_share) for a, b in widths])
-        self.dropout = Dropout(dropout)
-        self.input_dropout = Dropout(input_dropout)
+        options = StackOptions(norm, residual, jumping, row_norm, label_input, num_nodes, label_channels)
+        stack = DeepStack(
+            options,
+            in_channels,
+            hidden_channels,
+            out_channels,
+            num_layers,
+            hidden=lambda width: DirectedConvolution(width, hidden_channels, alpha),
+            last=lambda width: DirectedConvolution(width, out_channels, alpha),
+            skip=Projection,
+        )
+        super().__init__(stack, dropout, input_dropout)
 
     def prepare(self, graph: Graph) -> Inputs:
         """Return the features and S, which is computed once per graph."""
         adjacency = graph.directed_weights if graph.directed else graph.undirected_weights
-        of_row, of_column = (inverse_power(adjacency.sum(axis), 0.5, next(self.parameters()).dtype) for axis in (1, 0))
+        of_row, of_column = (inverse_power(adjacency.sum(axis), 0.5, self.dtype) for axis in (1, 0))
         return Inputs(features(graph), scaled(adjacency, of_row, of_column, symmetric=not graph.directed))
 
     def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
         if not isinstance(edge_index, Operator):
-            dtype = next(self.parameters()).dtype
-            edge_index = out_neighbours(given(edge_index, x.shape[0]), x.shape[0], dtype)
-        h, hidden = drop_features(x, self.input_dropout), []
-        for place, layer in enumerate(self.layers):
-            h = self.dropout(F.relu(layer(h, edge_index)), place)
-            h = divided_by_length(h) if self.normalise else h
-            hidden.append(h)
-        if self.jumping_knowledge == "cat":
-            h = torch.cat(hidden, dim=1)
-        elif self.jumping_knowledge == "max":
-            h = reduce(larger, hidden)
-        result: Tensor = self.last(h, edge_index)
+            edge_index = out_neighbours(given(edge_index, x.shape[0]), x.shape[0], self.dtype)
+        assert self.deep is not None
+        result: Tensor = self.deep(drop_features(x, self.input_dropout), edge_index, self.dropout)
         return result
 
 
@@ -129,23 +128,6 @@ class DirectedConvolution(nn.Module):
         if self.weight_in is not None:
             result = result + spmm(edges.transpose, times(x, (1 - self.alpha) * self.weight_in))
         return result
-
-
-def divided_by_length(h: Float[Tensor, "n f"]) -> Float[Tensor, "n f"]:
-    """Divide each row by its norm. Rows of zeros stay zero.
-
-    The gradient of this product is cheaper than that of the division in `F.normalize`.
-    """
-    length: Tensor = torch.linalg.vector_norm(h, dim=1, keepdim=True)
-    return h * length.clamp_min(1e-12).reciprocal()
-
-
-def larger(a: Float[Tensor, "n f"], b: Float[Tensor, "n f"]) -> Float[Tensor, "n f"]:
-    """Return the elementwise maximum.
-
-    Unlike in `torch.maximum`, the gradient is not shared between ties, which takes a fifth of the time.
-    """
-    return a + F.relu(b - a)
 
 
 def out_neighbours(edges: Int[Tensor, "2 m"], num_nodes: int, dtype: torch.dtype) -> Operator:

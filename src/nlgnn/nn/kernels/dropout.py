@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -179,12 +179,13 @@ def draw_masks(streams: Sequence[Stream], like: Tensor, place: tuple[int, ...], 
                 part.random_(-(2**63), None, generator=stream.draws.generator(*place, block))
     dropped = [round(stream.rate * 2**16) for stream in streams]  # out of 2¹⁶ numbers
     bits = words.view(torch.int16)[:, :size]
+    masks = torch.empty(bits.shape, dtype=like.dtype, device=device)  # compared into: converting a bool takes longer
     if len(set(dropped)) == 1 and dropped[0] < 2**16:  # with one rate, plain numbers are faster than tensors
-        masks = (bits >= dropped[0] - 2**15).to(like.dtype).mul_(2**16 / (2**16 - dropped[0]))
+        torch.ge(bits, dropped[0] - 2**15, out=masks).mul_(2**16 / (2**16 - dropped[0]))
     else:
         thresholds = torch.tensor([[count - 2**15] for count in dropped], dtype=torch.int32, device=device)
         factors = torch.tensor([[2**16 / max(1, 2**16 - count)] for count in dropped], dtype=like.dtype, device=device)
-        masks = (bits >= thresholds).to(like.dtype).mul_(factors)
+        torch.ge(bits, thresholds, out=masks).mul_(factors)
     return masks.view(len(streams), *like.shape)
 
 
@@ -236,6 +237,27 @@ class RandomSubset(RandomModule):
             for stream in streams
         ]
         return _per_replica(self.replica, drawn)
+
+
+class RandomRows(RandomModule):
+    """Random rows, each drawn with the same probability: others in every epoch, or call if not connected.
+
+    Args:
+        share: The expected share of rows that are drawn.
+    """
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+
+    def rate(self) -> float:
+        return 1 - self.share
+
+    def forward(self, like: Tensor) -> Bool[Tensor, " n"]:
+        """Return True for the drawn rows, one entry for each row of `like`, on its device."""
+        template = torch.empty(len(like), device=like.device)
+        masks = draw_masks(self.own_streams(like.device), template, (self.number,))
+        return _per_replica(self.replica, (masks > 0).unbind())
 
 
 class RandomNormals(RandomModule):
