@@ -17,7 +17,7 @@ from nlgnn.models.options import model_options, recipe_options
 from nlgnn.models.registry import get_system
 from nlgnn.report.table import Section, markdown_table
 from nlgnn.selection.statistics import compared_rows, paired_interval, spread
-from nlgnn.training.device import Factory
+from nlgnn.shallow.base import Factory
 from nlgnn.training.fit import Setting, fit_settings, setting_of
 from nlgnn.training.preflight import check_graph
 from nlgnn.training.recipe import Recipe, metric_heading

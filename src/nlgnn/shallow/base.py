@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
@@ -122,3 +122,6 @@ class ShallowModel(ABC):
     def contributions(self, graph: Graph, nodes: NDArray[np.int64]) -> Contributions | None:
         """Return how much each column contributes to the logits of some nodes; None where the model cannot say."""
         return None
+
+
+Factory = Callable[[], nn.Module | ShallowModel]  # makes a new model

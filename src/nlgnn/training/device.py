@@ -17,15 +17,12 @@ from typing import Any, Literal, TypeVar
 
 import torch
 from scipy import sparse
-from torch import nn
 
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.shallow.base import ShallowModel
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -3, -1  # of malloc.h
-Factory = Callable[[], nn.Module | ShallowModel]  # makes a new model
 AnyModel = TypeVar("AnyModel")
 # Below this many stored entries (edges and feature values) a second thread costs more time than it saves.
 SMALL_GRAPH = 5_000_000

@@ -23,9 +23,8 @@ from nlgnn.models.options import recipe_options
 from nlgnn.models.registry import get_system, resolve_class
 from nlgnn.nn.base import Model
 from nlgnn.nn.base import prepare as prepare_inputs
-from nlgnn.shallow.base import ShallowModel
+from nlgnn.shallow.base import Factory, ShallowModel
 from nlgnn.training.device import (
-    Factory,
     Interrupt,
     allocation,
     choose_device,

@@ -16,8 +16,7 @@ from torch import nn
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.nn.base import Model
-from nlgnn.shallow.base import ShallowModel
-from nlgnn.training.device import Factory
+from nlgnn.shallow.base import Factory, ShallowModel
 from nlgnn.training.preflight import class_name, hooks_of
 from nlgnn.training.recipe import EXECUTION, Recipe
 

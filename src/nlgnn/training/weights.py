@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from nlgnn.errors import DataError, RunFolderError
 from nlgnn.nn.base import as_model
-from nlgnn.shallow.base import ShallowModel
-from nlgnn.training.device import Factory, model_like
+from nlgnn.shallow.base import Factory, ShallowModel
+from nlgnn.training.device import model_like
 from nlgnn.training.run_folder import Run
 
 
