@@ -1,11 +1,14 @@
 """Models as ordinary PyTorch modules, in the vocabulary of PyTorch Geometric."""
 
 from nlgnn.nn.base import ForeignModel, Model, as_model
+from nlgnn.nn.baselines.acm_gcn import ACMGCN
+from nlgnn.nn.baselines.bank import FeatureBank
 from nlgnn.nn.baselines.cpgcn import CPGCN
 from nlgnn.nn.baselines.dirgcn import DirGCN
 from nlgnn.nn.baselines.fagcn import FAGCN
 from nlgnn.nn.baselines.gcnii import GCNII
 from nlgnn.nn.baselines.geom_gcn import GeomGCN
+from nlgnn.nn.baselines.gpr_gnn import GPRGNN
 from nlgnn.nn.baselines.h2gcn import H2GCN
 from nlgnn.nn.baselines.linkx import LINKX
 from nlgnn.nn.baselines.simp_gcn import SimPGCN
@@ -19,11 +22,13 @@ from nlgnn.nn.orders import LearnedOrder, Order, RandomOrder, Ranking, ScoreOrde
 from nlgnn.nn.versions import NLGAT, NLGCN, NLMLP
 
 __all__ = [
+    "ACMGCN",
     "CPGCN",
     "FAGCN",
     "GAT",
     "GCN",
     "GCNII",
+    "GPRGNN",
     "H2GCN",
     "LINKX",
     "MLP",
@@ -31,6 +36,7 @@ __all__ = [
     "NLGCN",
     "NLMLP",
     "DirGCN",
+    "FeatureBank",
     "ForeignModel",
     "GeomGCN",
     "GlobalAttention",

@@ -30,7 +30,7 @@ from nlgnn.nn.base import Count, Model, Rate, Share, checked, drop_features
 from nlgnn.nn.inputs import Edges, Features, Inputs, features
 from nlgnn.nn.kernels.dropout import Dropout
 from nlgnn.nn.kernels.sparse import Operator, spmm
-from nlgnn.nn.layers import FeatureLinear, inverse_power, scaled, times
+from nlgnn.nn.layers import FeatureLinear, divided_by_length, inverse_power, scaled, times
 from nlgnn.nn.local import given, layer_widths
 
 
@@ -129,15 +129,6 @@ class DirectedConvolution(nn.Module):
         if self.weight_in is not None:
             result = result + spmm(edges.transpose, times(x, (1 - self.alpha) * self.weight_in))
         return result
-
-
-def divided_by_length(h: Float[Tensor, "n f"]) -> Float[Tensor, "n f"]:
-    """Divide each row by its norm. Rows of zeros stay zero.
-
-    The gradient of this product is cheaper than that of the division in `F.normalize`.
-    """
-    length: Tensor = torch.linalg.vector_norm(h, dim=1, keepdim=True)
-    return h * length.clamp_min(1e-12).reciprocal()
 
 
 def larger(a: Float[Tensor, "n f"], b: Float[Tensor, "n f"]) -> Float[Tensor, "n f"]:
