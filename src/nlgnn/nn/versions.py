@@ -84,6 +84,13 @@ class Version(Model):
             known = {
                 name: p for one in reversed(sources) for name, p in _keywords(one).items() if name not in cls.omitted
             }
+            # An argument that one of them needs is needed, though another has a default for it.
+            known |= {
+                name: p
+                for one in sources
+                for name, p in _keywords(one).items()
+                if name in known and p.default is p.empty
+            }
             widths = list(inspect.signature(cls.local_class, eval_str=True).parameters.values())[:3]
             ordered = {name: known[name] for one in sources for name in _keywords(one) if name in known}
             cls.__signature__ = inspect.Signature([*widths, *ordered.values()])  # type: ignore[attr-defined]

@@ -1,8 +1,8 @@
 r"""ACM-GCN: low-pass, high-pass and identity channels, mixed with weights of each node's own.
 
-From Luan et al., "Revisiting Heterophily For Graph Neural Networks", NeurIPS 2022. Let :math:`L = \tilde{D}^{-1}(A + I)`
-with the row sums :math:`\tilde{D}`, so that :math:`L` averages over a node and its neighbours, and :math:`I - L` is the
-difference from that average. Each of two layers computes
+From Luan et al., "Revisiting Heterophily For Graph Neural Networks", NeurIPS 2022. Let
+:math:`L = \tilde{D}^{-1}(A + I)` with the row sums :math:`\tilde{D}`, so that :math:`L` averages over a node and its
+neighbours, and :math:`I - L` is the difference from that average. Each of two layers computes
 
 .. math::
     H_L &= \mathrm{relu}(L H W_L), \quad H_H = \mathrm{relu}((I - L) H W_H), \quad H_I = \mathrm{relu}(H W_I) \\
@@ -10,8 +10,8 @@ difference from that average. Each of two layers computes
     H' &= 3\, (\alpha_L H_L + \alpha_H H_H + \alpha_I H_I)
 
 with dropout before each layer and relu between them. ACMII applies relu before the filters, as in
-:math:`H_L = L\, \mathrm{relu}(H W_L)`. ACM-GCN+ adds the channel :math:`H_S = \mathrm{relu}(A W_S)`, with 4 instead of 3
-below :math:`W_{mix}` and no factor before the sum, and layer normalisation before :math:`w`. ACM-GCN++ also adds
+:math:`H_L = L\, \mathrm{relu}(H W_L)`. ACM-GCN+ adds the channel :math:`H_S = \mathrm{relu}(A W_S)`, with 4 instead of
+3 below :math:`W_{mix}` and no factor before the sum, and layer normalisation before :math:`w`. ACM-GCN++ also adds
 :math:`\mathrm{drop}(\mathrm{relu}(X W_X + b_X))` to the input of the second layer.
 
 The authors' program compares the names of its models such that the layer normalisation is never applied, and the factor
@@ -21,7 +21,7 @@ The authors' program compares the names of its models such that the layer normal
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -85,9 +85,8 @@ class ACMGCN(Model):
             raise OptionError("structure=True needs the number of nodes.", "Give num_nodes.")
         self.num_nodes = num_nodes if structure else None
         self.identifies_nodes = structure
-        options = {"num_nodes": self.num_nodes, "relu_first": relu_first, "layer_norm": layer_norm}
-        self.first = MixedChannels(in_channels, hidden_channels, **options)
-        self.second = MixedChannels(hidden_channels, out_channels, **options)
+        self.first = MixedChannels(in_channels, hidden_channels, self.num_nodes, relu_first, layer_norm)
+        self.second = MixedChannels(hidden_channels, out_channels, self.num_nodes, relu_first, layer_norm)
         self.residual = FeatureLinear(in_channels, hidden_channels) if residual else None
         self.dropout = Dropout(dropout)
 
@@ -124,7 +123,7 @@ class MixedChannels(nn.Module):
     """Layer of channels that are mixed with weights of each node's own."""
 
     def __init__(
-        self, in_channels: int, out_channels: int, *, num_nodes: int | None, relu_first: bool, layer_norm: bool
+        self, in_channels: int, out_channels: int, num_nodes: int | None, relu_first: bool, layer_norm: bool
     ) -> None:
         super().__init__()
         channels = 3 if num_nodes is None else 4

@@ -26,7 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -50,7 +50,7 @@ from nlgnn.nn.local import given
 DENSE_SHARE = 0.1
 
 Table = TypeVar("Table")
-Stored = NDArray[Any] | sparse.csr_array
+Stored: TypeAlias = NDArray[Any] | sparse.csr_array
 
 
 def parse_operators(text: str) -> list[tuple[str, int]]:
@@ -203,9 +203,7 @@ def propagation_matrices(
     return matrix
 
 
-def powers(
-    x: Table, operators: Iterable[tuple[str, int]], multiply: Callable[[str, Table], Table]
-) -> Iterable[Table]:
+def powers(x: Table, operators: Iterable[tuple[str, int]], multiply: Callable[[str, Table], Table]) -> Iterable[Table]:
     """Yield the product of `x` with each power of an operator. Each product is computed once."""
     found: dict[tuple[str, int], Table] = {}
     for name, number in operators:

@@ -45,8 +45,8 @@ class GPRGNN(Model):
         out_channels: Width of the output.
         num_layers: Number of layers of the MLP.
         hops: Number of propagation steps.
-        coefficients: Coefficients at the start: "ppr" those of personalised PageRank, "nppr" powers of alpha, "sgc" the last
-            step alone, "random" random ones.
+        coefficients: Kind of coefficients at the start: "ppr" for personalised PageRank, "nppr" for powers of alpha,
+            "sgc" for the last step alone, or "random".
         alpha: Probability of a return to the node in personalised PageRank, or the base of "nppr".
         dropout: Share of input features and hidden units of the MLP dropped in training.
         propagation_dropout: Share of outputs of the MLP dropped in training.
