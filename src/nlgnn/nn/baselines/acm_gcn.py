@@ -56,11 +56,11 @@ class ACMGCN(Model):
         hidden_channels: Width of the first layer.
         out_channels: Width of the output.
         relu_first: Whether relu comes before the filters (ACMII).
-        structure: Whether rows of the adjacency matrix are a fourth channel (ACM-GCN+). The model then knows nodes by
-            number and cannot be used on another graph.
-        layer_norm: Whether channels are normalised before their weights are computed.
-        residual: Whether a linear map of the features is added to the first layer (ACM-GCN++).
-        dropout: Share of input features and hidden units dropped in training.
+        structure: Whether adjacency rows are a channel (ACM-GCN+). The model then knows nodes by number and cannot be
+            used on another graph.
+        layer_norm: Whether channels are normalised to compute shares.
+        residual: Whether features are added to layer one (ACM-GCN++).
+        dropout: Share of units dropped in training. Input features are dropped, too.
         num_nodes: Number of nodes of the graph, for `structure`.
     """
 

@@ -46,8 +46,9 @@ from nlgnn.nn.kernels.sparse import Operator, spmm
 from nlgnn.nn.layers import FeatureLinear, divided_by_length, inverse_power, scaled_matrix, times, with_diagonal
 from nlgnn.nn.local import given
 
-# A table with a larger share of entries is stored dense: the product is then faster, and takes less memory.
-DENSE_SHARE = 0.1
+# A table with a larger share of entries is stored dense. A sparse table takes four times the memory per entry, for its
+# column and the transpose, and its product is faster up to about half of all entries.
+DENSE_SHARE = 0.25
 
 Table = TypeVar("Table")
 Stored: TypeAlias = NDArray[Any] | sparse.csr_array
@@ -84,11 +85,12 @@ class FeatureBank(Model):
         in_channels: Number of features per node.
         hidden_channels: Width of each linear map.
         out_channels: Width of the output.
-        operators: Sums over neighbours besides the features, joined by "+", each with a number of hops if it is not 1:
-            "out", "in" and "all" are means over out-, in- and all neighbours, "root" and "loop" are those of FSGNN.
-        unit_rows: Whether rows of all inputs are divided by their length.
-        row_norm: Whether rows of all linear maps are divided by their length.
-        combine: Whether the maps are concatenated or added. It is cat or sum.
+        operators: Sums over neighbours, such as out+all2. Names are joined by "+", each with a number of hops if it is
+            not 1: "out", "in" and "all" are means over out-, in- and all neighbours, "root" and "loop" are those of
+            FSGNN.
+        unit_rows: Whether rows of all inputs have length 1.
+        row_norm: Whether rows of all linear maps have length 1.
+        combine: Whether maps are concatenated (cat) or added (sum).
         dropout: Share of hidden units dropped in training.
         share_lr: Learning rate of the shares. By default that of all weights.
         share_decay: Weight decay of the shares. By default that of all weights.
@@ -139,9 +141,9 @@ class FeatureBank(Model):
         ]
 
     def prepare(self, graph: Graph) -> tuple[Tensor | Operator, ...]:
-        """Return the features and all sums over neighbours, each dense or sparse, whichever is faster.
+        """Return the features and all sums over neighbours, each sparse where few entries are not zero.
 
-        While they are computed, memory holds one of them twice more.
+        No table takes more memory than a dense one, and one of them is held twice while it is converted.
         """
         number = np.float64 if self.shares.dtype == torch.float64 else np.float32
         x = (graph.x if isinstance(graph.x, sparse.csr_array) else graph.dense_features()).astype(number, copy=False)

@@ -45,10 +45,10 @@ class GPRGNN(Model):
         out_channels: Width of the output.
         num_layers: Number of layers of the MLP.
         hops: Number of propagation steps.
-        coefficients: Kind of coefficients at the start: "ppr" for personalised PageRank, "nppr" for powers of alpha,
-            "sgc" for the last step alone, or "random".
-        alpha: Probability of a return to the node in personalised PageRank, or the base of "nppr".
-        dropout: Share of input features and hidden units of the MLP dropped in training.
+        coefficients: Kind of coefficients at the start. It is "ppr" for personalised PageRank, "nppr" for powers of
+            alpha, "sgc" for the last step alone, or "random".
+        alpha: Probability to return to the node, for ppr. For "nppr" it is the base of the powers.
+        dropout: Share of units of the MLP dropped in training. Input features are dropped, too.
         propagation_dropout: Share of outputs of the MLP dropped in training.
     """
 
