@@ -95,9 +95,11 @@ class ACMGCN(Model):
         return ACMInputs(features(graph), *self._operators(graph.undirected_weights))
 
     def _operators(self, adjacency: sparse.csr_array, symmetric: bool = True) -> tuple[Operator, Operator | None]:
-        dtype, looped = self.first.weight.dtype, with_diagonal(adjacency)
-        average = scaled(looped, inverse_power(looped.sum(axis=1), 1, dtype))
-        return average, None if self.num_nodes is None else Operator.from_scipy(adjacency, symmetric).to(dtype)
+        kind, looped = self.first.weight, with_diagonal(adjacency)
+        average = scaled(looped, inverse_power(looped.sum(axis=1), 1, kind.dtype)).to(kind.device)
+        if self.num_nodes is None:
+            return average, None
+        return average, Operator.from_scipy(adjacency, symmetric).to(kind.device, kind.dtype)
 
     def forward(
         self, x: Features, edge_index: Operator | Int[Tensor, "2 m"] | None = None, adjacency: Operator | None = None
