@@ -170,8 +170,9 @@ def feature_bank(
     unit: bool,
     norm: bool,
     cat: bool,
+    factor: float,
 ) -> Matrix:
-    """H_k = softmax(a)_k norm(X_k W_k + b_k),  Z = relu([H_0 || ... || H_K]) W + b,  X_0 = X, X_k = P^k X"""
+    """H_k = factor softmax(a)_k norm(X_k W_k + b_k),  Z = relu([H_0 || ... || H_K]) W + b,  X_0 = X, X_k = P^k X"""
     back, n = [(v, u) for u, v in edges], len(X)
     P = {
         "out": mean_matrix(edges, n),
@@ -184,7 +185,7 @@ def feature_bank(
     parts = []
     for k, (table, (W, b)) in enumerate(zip(tables, maps, strict=True)):
         H = (unit_rows(table) if unit else table) @ W + b
-        parts.append(torch.exp(a[k]) / sum(torch.exp(a)) * (unit_rows(H) if norm else H))
+        parts.append(factor * torch.exp(a[k]) / sum(torch.exp(a)) * (unit_rows(H) if norm else H))
     W, b = last
     return relu(torch.cat(parts, dim=1) if cat else sum(parts)) @ W + b
 

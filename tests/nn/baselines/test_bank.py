@@ -45,18 +45,17 @@ def with_isolated_nodes(seed=0, directed=True):
     return Graph(x, rng.integers(7, size=(2, 14)), np.arange(9) % 2, directed=directed)
 
 
-@given(st.integers(2, 9), st.integers(0, 30), choices, *[st.booleans()] * 3, seeds)
-def test_the_bank_equals_a_literal_version(num_nodes, num_edges, operators, unit, norm, cat, seed):
+@given(st.integers(2, 9), st.integers(0, 30), choices, *[st.booleans()] * 4, seeds)
+def test_the_bank_equals_a_literal_version(num_nodes, num_edges, operators, unit, norm, cat, scale, seed):
     edges = random_edges(num_nodes, num_edges, seed)
-    options = {"unit_rows": unit, "row_norm": norm, "combine": "cat" if cat else "sum"}
+    options = {"unit_rows": unit, "row_norm": norm, "scale_shares": scale, "combine": "cat" if cat else "sum"}
     model = randomise(FeatureBank(5, 4, 3, operators=operators, **options), seed)
+    of_literal = {"unit": unit, "norm": norm, "cat": cat, "factor": len(model.maps) if scale else 1}
     x = noise(num_nodes, 5, seed=seed)
-    expected = literal(model, x, edges, unit=unit, norm=norm, cat=cat)
+    expected = literal(model, x, edges, **of_literal)
     assert_same(model(x, edges), expected, [x, *model.parameters()], tolerance=1e-8)
     sparse_x, x = random_operator(num_nodes, 5, 14, seed)
-    assert_same(
-        model(sparse_x, edges), literal(model, x, edges, unit=unit, norm=norm, cat=cat), list(model.parameters())
-    )
+    assert_same(model(sparse_x, edges), literal(model, x, edges, **of_literal), list(model.parameters()))
 
 
 @pytest.mark.parametrize("directed", [False, True])

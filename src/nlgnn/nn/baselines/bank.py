@@ -4,7 +4,7 @@ The descriptions are the features X and their sums over neighbours :math:`P^k X`
 sparse product is left for training. With the descriptions :math:`X_0 = X, X_1, \dots, X_K`,
 
 .. math::
-    H_k &= s_k\, \mathrm{norm}(X_k W_k + b_k), \qquad s = \mathrm{softmax}(a) \\
+    H_k &= s_k\, \mathrm{norm}(X_k W_k + b_k), \qquad s = (K + 1)\, \mathrm{softmax}(a) \\
     Z &= \mathrm{drop}(\mathrm{relu}([H_0 \,\|\, \dots \,\|\, H_K]))\, W + b
 
 where `norm` divides each row by its length and :math:`a` has one number per description. Let :math:`A_{ij}` be the
@@ -17,8 +17,9 @@ sums, with 1 instead of 0. The matrices :math:`P` are
 "in" and "all" are "out" of the reversed edges and of edges in both directions. In an undirected graph, A has both
 directions, and out, in and all are the same.
 
-FSGNN is the bank with root, loop and their powers up to three (Maurya, Liu, Murata, "Improving Graph Neural Networks
-with Simple Architecture Design", 2021). Its program uses the edges in the direction of the file and no other.
+FSGNN is the bank with root, loop and their powers up to three, without the factor :math:`K + 1` (Maurya, Liu, Murata,
+"Improving Graph Neural Networks with Simple Architecture Design", 2021). Its program uses the edges in the direction of
+the file and no other.
 """
 
 from __future__ import annotations
@@ -90,6 +91,7 @@ class FeatureBank(Model):
             FSGNN.
         unit_rows: Whether rows of all inputs have length 1.
         row_norm: Whether rows of all linear maps have length 1.
+        scale_shares: Whether shares have mean 1 instead of sum 1.
         combine: Whether maps are concatenated (cat) or added (sum).
         dropout: Share of hidden units dropped in training.
         share_lr: Learning rate of the shares. By default that of all weights.
@@ -109,6 +111,7 @@ class FeatureBank(Model):
         operators: Operators = "out+in+all",
         unit_rows: bool = True,
         row_norm: bool = True,
+        scale_shares: bool = True,
         combine: Literal["cat", "sum"] = "cat",
         dropout: Rate = 0.0,
         share_lr: Positive | None = None,
@@ -120,6 +123,7 @@ class FeatureBank(Model):
         self.unit_rows, self.row_norm, self.combine = unit_rows, row_norm, combine
         self.share_lr, self.share_decay, self.output_decay = share_lr, share_decay, output_decay
         number = 1 + len(self.operators)
+        self.factor = number if scale_shares else 1
         self.maps = nn.ModuleList([FeatureLinear(in_channels, hidden_channels) for _ in range(number)])
         self.shares = nn.Parameter(torch.empty(number))
         self.output = FeatureLinear(hidden_channels * (number if combine == "cat" else 1), out_channels)
@@ -159,8 +163,9 @@ class FeatureBank(Model):
             tables = self._tables(x, others[0])
         elif len(tables) != len(self.maps):
             raise OptionError(*TAKES_WHAT_IT_PREPARES)
+        shares = self.factor * self.shares.softmax(0)
         parts = []
-        for table, linear, share in zip(tables, self.maps, self.shares.softmax(0), strict=True):
+        for table, linear, share in zip(tables, self.maps, shares, strict=True):
             h = linear(table)
             parts.append(share * (divided_by_length(h) if self.row_norm else h))
         hidden = F.relu(torch.cat(parts, dim=1) if self.combine == "cat" else torch.stack(parts).sum(0))
