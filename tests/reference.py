@@ -1,7 +1,6 @@
-"""The equations of Liu, Wang and Ji (TPAMI 2021) and of deep stacks, literally: one line of Python a line of the paper,
-dense and slow.
+"""The equations of Liu, Wang and Ji (TPAMI 2021), of deep stacks and of three compared systems, literally.
 
-The tests compare the fast modules with these functions, values and gradients. They share no code.
+The functions are dense and slow. Tests compare the fast modules with them, values and gradients. They share no code.
 Dropout is left out. Nodes are numbered from 0; an edge (u, v) carries a message from u to v, repeated ones count again.
 """
 
@@ -209,3 +208,91 @@ def shown_labels(known: Sequence[int], shown: Sequence[bool], classes: int) -> M
         if is_shown and label >= 0:
             Y[v, label] = 1
     return Y
+
+
+def mean_matrix(edges: EdgeList, n: int) -> Matrix:
+    """M[u, v] = 1 / number of different v with an edge from u, u itself left out; a node without any has zeros"""
+    targets = [sorted({v for source, v in edges if source == u != v}) for u in range(n)]
+    M = torch.zeros(n, n, dtype=torch.float64)
+    for u in range(n):
+        for v in targets[u]:
+            M[u, v] = 1 / len(targets[u])
+    return M
+
+
+def root_matrix(edges: EdgeList, n: int, loops: bool) -> Matrix:
+    """S[u, v] = 1 / sqrt(d_u d_v) for each edge from u to v, d: targets of a node, 1 instead of 0"""
+    pairs = {(u, v) for u, v in edges if u != v} | {(u, u) for u in range(n) if loops}
+    d = [max(1, sum(source == u for source, _ in pairs)) for u in range(n)]
+    S = torch.zeros(n, n, dtype=torch.float64)
+    for u, v in pairs:
+        S[u, v] = (d[u] * d[v]) ** -0.5
+    return S
+
+
+def feature_bank(
+    X: Matrix,
+    edges: EdgeList,
+    operators: Sequence[tuple[str, int]],
+    maps: Sequence[Layer],
+    a: Vector,
+    last: Layer,
+    unit: bool,
+    norm: bool,
+    cat: bool,
+    factor: float,
+) -> Matrix:
+    """H_k = factor softmax(a)_k norm(X_k W_k + b_k),  Z = relu([H_0 || ... || H_K]) W + b,  X_0 = X, X_k = P^k X"""
+    back, n = [(v, u) for u, v in edges], len(X)
+    P = {
+        "out": mean_matrix(edges, n),
+        "in": mean_matrix(back, n),
+        "all": mean_matrix([*edges, *back], n),
+        "root": root_matrix(edges, n, loops=False),
+        "loop": root_matrix(edges, n, loops=True),
+    }
+    tables = [X, *(torch.linalg.matrix_power(P[name], hops) @ X for name, hops in operators)]
+    parts = []
+    for k, (table, (W, b)) in enumerate(zip(tables, maps, strict=True)):
+        H = (unit_rows(table) if unit else table) @ W + b
+        parts.append(factor * torch.exp(a[k]) / sum(torch.exp(a)) * (unit_rows(H) if norm else H))
+    W, b = last
+    return relu(torch.cat(parts, dim=1) if cat else sum(parts)) @ W + b
+
+
+def gpr_gnn(X: Matrix, edges: EdgeList, layers: Sequence[Layer], gamma: Vector) -> Matrix:
+    """Z = sum over k of gamma_k A^^k MLP(X),  A^ of GCN"""
+    A = adjacency(edges, len(X))
+    D = torch.diag(A.sum(1) ** -0.5)
+    H = mlp(X, layers)
+    Z = torch.zeros_like(H)
+    for gamma_k in gamma:
+        Z, H = Z + gamma_k * H, D @ A @ D @ H
+    return Z
+
+
+def acm_layer(
+    X: Matrix, edges: EdgeList, W: Sequence[Matrix], w: Matrix, W_mix: Matrix, W_S: Matrix | None, relu_first: bool
+) -> Matrix:
+    """H' = 3 (alpha_L H_L + alpha_H H_H + alpha_I H_I),
+    alpha = softmax(sigmoid([H_L w_L || H_H w_H || H_I w_I]) W_mix / 3);
+    with H_S = relu(A W_S) it is the fourth, over 4 instead of 3, without the factor"""
+    n = len(X)
+    A = torch.zeros(n, n, dtype=torch.float64)
+    for u, v in edges:
+        A[v, u] = u != v
+    eye = torch.eye(n, dtype=torch.float64)
+    L = torch.diag(1 / (A + eye).sum(1)) @ (A + eye)
+    if relu_first:
+        H = [P @ relu(X @ W_P) for P, W_P in zip((L, eye - L, eye), W, strict=True)]
+    else:
+        H = [relu(P @ X @ W_P) for P, W_P in zip((L, eye - L, eye), W, strict=True)]
+    if W_S is not None:
+        H.append(relu(A @ W_S))
+    rows = []
+    for v in range(n):
+        scores = torch.stack([1 / (1 + torch.exp(-(H_c[v] @ w_c))) for H_c, w_c in zip(H, w, strict=True)])
+        weights = torch.exp(scores @ W_mix / len(H))
+        alpha = (3 if W_S is None else 1) * weights / weights.sum()
+        rows.append(torch.stack([alpha_c * H_c[v] for alpha_c, H_c in zip(alpha, H, strict=True)]).sum(0))
+    return torch.stack(rows)

@@ -22,11 +22,11 @@ LEVELS = (
     {"graph"},
     {"datasets"},
     {"tables"},
-    {"training.recipe", "training.device"},  # options of training are options of a model's settings
+    {"training.recipe"},  # options of training are options of a model's settings
     {"training.metrics"},  # needs no model, and chooses settings of shallow models
     {"nn"},
     {"shallow"},
-    {"models"},
+    {"models", "training.device"},
     {"training"},
     {"tuning"},
     {"selection"},

@@ -19,11 +19,13 @@ from .graph import to_pyg as to_pyg
 from .graph import to_scipy as to_scipy
 from .models.build import configure as configure
 from .models.registry import register as register
+from .nn import ACMGCN as ACMGCN
 from .nn import CPGCN as CPGCN
 from .nn import FAGCN as FAGCN
 from .nn import GAT as GAT
 from .nn import GCN as GCN
 from .nn import GCNII as GCNII
+from .nn import GPRGNN as GPRGNN
 from .nn import H2GCN as H2GCN
 from .nn import LINKX as LINKX
 from .nn import MLP as MLP
@@ -31,6 +33,7 @@ from .nn import NLGAT as NLGAT
 from .nn import NLGCN as NLGCN
 from .nn import NLMLP as NLMLP
 from .nn import DirGCN as DirGCN
+from .nn import FeatureBank as FeatureBank
 from .nn import GeomGCN as GeomGCN
 from .nn import GlobalAttention as GlobalAttention
 from .nn import GraphSAGE as GraphSAGE

@@ -11,7 +11,7 @@ from nlgnn.models.options import model_options
 from nlgnn.models.registry import PRESETS, SYSTEMS, System, get_system
 from nlgnn.training.recipe import Recipe
 
-WRAPPED = ("dirgcn", "linkx", "gcnii", "sage", "h2gcn", "fagcn")
+WRAPPED = ("dirgcn", "linkx", "gcnii", "sage", "h2gcn", "fagcn", "bank", "acm-gcn", "gpr-gnn")
 OWN_WAY = [system for system in SYSTEMS.values() if system.program]
 
 # Geom-GCN: hidden channels a division, weight decay.
@@ -105,6 +105,72 @@ def test_gcnii_is_trained_as_published(dataset: str) -> None:
     assert found == GCNII[dataset]
     assert (arguments["hidden_channels"], arguments["dropout"], recipe.lr, recipe.epochs) == (64, 0.5, 0.01, 1500)
     assert (recipe.stopping, recipe.patience, recipe.selection) == ("patience", 100, "lowest-loss")
+
+
+# FSGNN: dropout, decay of shares, last layer and others, learning rates of shares and others.
+FSGNN = {
+    "cora": (0.6, 0.1, 1e-4, 1e-3, 0.01, 0.01),
+    "citeseer": (0.5, 1e-4, 0, 1e-3, 0.005, 0.01),
+    "pubmed": (0.7, 0.01, 1e-4, 1e-4, 0.005, 0.01),
+    "chameleon": (0.5, 0.1, 0, 0, 0.005, 0.005),
+    "squirrel": (0.7, 0.1, 1e-3, 0, 0.04, 0.01),
+    "wisconsin": (0.5, 1e-4, 1e-4, 1e-3, 0.01, 0.01),
+    "texas": (0.7, 1e-3, 0, 1e-3, 0.01, 0.01),
+    "cornell": (0.5, 0, 1e-3, 1e-3, 0.01, 0.01),
+    "actor": (0.7, 0.01, 1e-3, 1e-4, 0.01, 0.01),
+}
+
+
+@each_of("dataset", FSGNN)
+def test_fsgnn_is_trained_as_published(dataset: str) -> None:
+    arguments, recipe = resolve("fsgnn", dataset, None, {})
+    of_groups = (arguments["share_decay"], arguments["output_decay"], recipe.weight_decay, arguments["share_lr"])
+    assert (arguments["dropout"], *of_groups, recipe.lr) == FSGNN[dataset]
+    assert (arguments["hidden_channels"], arguments.get("row_norm", True)) == (64, dataset != "actor")
+    assert (recipe.features, recipe.epochs, recipe.patience, recipe.selection) == ("unit-sum", 1500, 100, "lowest-loss")
+
+
+# ACM-GCN: structure, learning rate, weight decay, dropout.
+ACM_GCN = {
+    "cornell": (False, 0.05, 1e-3, 0.1),
+    "wisconsin": (True, 0.01, 1e-3, 0.1),
+    "texas": (True, 0.01, 5e-4, 0.2),
+    "actor": (False, 0.05, 5e-3, 0),
+    "chameleon": (True, 0.05, 1e-4, 0.7),
+    "squirrel": (True, 0.002, 1e-4, 0.6),
+    "cora": (False, 0.002, 0, 0.6),
+    "citeseer": (False, 0.01, 5e-5, 0.3),
+    "pubmed": (False, 0.05, 5e-5, 0.3),
+}
+
+
+@each_of("dataset", ACM_GCN)
+def test_acm_gcn_is_trained_as_published(dataset: str) -> None:
+    arguments, recipe = resolve("acm-gcn", dataset, None, {})
+    structure = arguments.get("structure", False)
+    assert (structure, recipe.lr, recipe.weight_decay, arguments["dropout"]) == ACM_GCN[dataset]
+    assert (recipe.features, recipe.epochs, recipe.patience) == ("none" if structure else "unit-sum", 5000, 200)
+
+
+# GPR-GNN: alpha, learning rate, weight decay, dropout before the propagation.
+GPR_GNN = {
+    "cora": (0.1, 0.01, 5e-4, 0.5),
+    "citeseer": (0.1, 0.01, 5e-4, 0.5),
+    "pubmed": (0.2, 0.05, 5e-4, 0.5),
+    "chameleon": (1.0, 0.05, 0, 0.7),
+    "actor": (0.9, 0.01, 0, 0.5),
+    "squirrel": (0.0, 0.05, 0, 0.7),
+    "texas": (1.0, 0.05, 5e-4, 0.5),
+    "cornell": (0.9, 0.05, 5e-4, 0.5),
+}
+
+
+@each_of("dataset", GPR_GNN)
+def test_gpr_gnn_is_trained_as_published(dataset: str) -> None:
+    arguments, recipe = resolve("gpr-gnn", dataset, None, {})
+    rate = arguments["propagation_dropout"]
+    assert (arguments["alpha"], recipe.lr, recipe.weight_decay, rate) == GPR_GNN[dataset]
+    assert (arguments["hidden_channels"], arguments["dropout"], recipe.epochs, recipe.patience) == (64, 0.5, 1000, 200)
 
 
 @each_of(("dataset", "lr", "layers"), [("chameleon", 0.005, 5), ("squirrel", 0.01, 4)])

@@ -15,7 +15,25 @@ from torch_geometric.nn import GCN2Conv, GCNConv
 
 from each_of import each_of
 from nlgnn.graph import Graph, to_pyg
-from nlgnn.nn import CPGCN, FAGCN, GAT, GCN, GCNII, H2GCN, LINKX, MLP, NLGAT, NLGCN, DirGCN, GeomGCN, GraphSAGE, SimPGCN
+from nlgnn.nn import (
+    ACMGCN,
+    CPGCN,
+    FAGCN,
+    GAT,
+    GCN,
+    GCNII,
+    GPRGNN,
+    H2GCN,
+    LINKX,
+    MLP,
+    NLGAT,
+    NLGCN,
+    DirGCN,
+    FeatureBank,
+    GeomGCN,
+    GraphSAGE,
+    SimPGCN,
+)
 from nlgnn.nn.base import prepare
 from nlgnn.nn.baselines.cpgcn import estimate_compatibility
 from nlgnn.nn.kernels.sparse import Operator
@@ -146,6 +164,7 @@ def test_compatibility_is_a_weighted_mean() -> None:
 
 
 USING = [GCN, NLGCN, GCNII, GraphSAGE, FAGCN, DirGCN, SimPGCN, CPGCN, partial(LINKX, num_nodes=12)]
+USING += [ACMGCN, FeatureBank, GPRGNN]
 IGNORING = [GAT, NLGAT, H2GCN, GeomGCN]
 
 

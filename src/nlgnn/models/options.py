@@ -57,8 +57,12 @@ def given_sizes(system: System, arguments: Mapping[str, Any], **sizes: int) -> d
     """Return the sizes of a graph that the class of a model takes; the number of nodes only if it is needed."""
     parameters = inspect.signature(load(system)).parameters
     asked = {name for name in sizes if name in parameters}
-    reads_nodes = arguments.get("space_input") == "adjacency" or arguments.get("label_input", 0) > 0
-    if not reads_nodes and "num_nodes" in asked:
+    knows_nodes = (
+        arguments.get("space_input") == "adjacency"
+        or arguments.get("label_input", 0) > 0
+        or arguments.get("structure", False)
+    )
+    if "num_nodes" in asked and not knows_nodes:
         asked -= {"num_nodes"} if parameters["num_nodes"].default is not inspect.Parameter.empty else set()
     return {name: size for name, size in sizes.items() if name in asked}
 

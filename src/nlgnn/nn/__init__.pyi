@@ -1,11 +1,14 @@
 from .base import ForeignModel as ForeignModel
 from .base import Model as Model
 from .base import as_model as as_model
+from .baselines.acm_gcn import ACMGCN as ACMGCN
+from .baselines.bank import FeatureBank as FeatureBank
 from .baselines.cpgcn import CPGCN as CPGCN
 from .baselines.dirgcn import DirGCN as DirGCN
 from .baselines.fagcn import FAGCN as FAGCN
 from .baselines.gcnii import GCNII as GCNII
 from .baselines.geom_gcn import GeomGCN as GeomGCN
+from .baselines.gpr_gnn import GPRGNN as GPRGNN
 from .baselines.h2gcn import H2GCN as H2GCN
 from .baselines.linkx import LINKX as LINKX
 from .baselines.simp_gcn import SimPGCN as SimPGCN

@@ -166,7 +166,14 @@ def inverse_power(sums: NDArray[Any], power: float, dtype: torch.dtype) -> NDArr
 def scaled(
     matrix: sparse.csr_array, of_row: NDArray[Any], of_column: NDArray[Any] | None = None, symmetric: bool = False
 ) -> Operator:
-    """Return an operator whose entries are multiplied by one factor per row and, if given, one per column.
+    """Return an operator whose entries are multiplied by one factor per row and, if given, one per column."""
+    return Operator.from_scipy(scaled_matrix(matrix, of_row, of_column), symmetric)
+
+
+def scaled_matrix(
+    matrix: sparse.csr_array, of_row: NDArray[Any], of_column: NDArray[Any] | None = None
+) -> sparse.csr_array:
+    """Return a matrix whose entries are multiplied by one factor per row and, if given, one per column.
 
     The values are computed in place to save memory, because these arrays are large.
     """
@@ -174,7 +181,7 @@ def scaled(
     values *= matrix.data
     if of_column is not None:
         values *= of_column[matrix.indices]
-    return Operator.from_scipy(sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape), symmetric)
+    return sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def with_diagonal(adjacency: sparse.csr_array) -> sparse.csr_array:
@@ -182,6 +189,15 @@ def with_diagonal(adjacency: sparse.csr_array) -> sparse.csr_array:
     matrix = sparse.csr_array(adjacency + sparse.eye_array(adjacency.shape[0], dtype=np.float32, format="csr"))
     matrix.sort_indices()
     return matrix
+
+
+def divided_by_length(h: Float[Tensor, "n f"]) -> Float[Tensor, "n f"]:
+    """Divide each row by its norm. Rows of zeros stay zero.
+
+    The gradient of this product is cheaper than that of the division in `F.normalize`.
+    """
+    length: Tensor = torch.linalg.vector_norm(h, dim=1, keepdim=True)
+    return h * length.clamp_min(1e-12).reciprocal()
 
 
 def product(x: Float[Tensor, "n d"], weight: Float[Tensor, "d f"]) -> Float[Tensor, "n f"]:

@@ -129,12 +129,3 @@ def _statistics(h: Float[Tensor, "*replicas n f"]) -> tuple[Tensor, Tensor, Tens
     mean = h.mean(-2, keepdim=True)
     centred = h - mean
     return mean, centred, centred.square().mean(-2, keepdim=True)
-
-
-def divided_by_length(h: Float[Tensor, "n f"]) -> Float[Tensor, "n f"]:
-    """Divide each row by its norm. Rows of zeros stay zero.
-
-    The gradient of this product is cheaper than that of the division in `F.normalize`.
-    """
-    length: Tensor = torch.linalg.vector_norm(h, dim=1, keepdim=True)
-    return h * length.clamp_min(1e-12).reciprocal()

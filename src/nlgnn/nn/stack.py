@@ -41,8 +41,8 @@ from nlgnn.nn.inputs import Features
 from nlgnn.nn.kernels.dropout import Dropout
 from nlgnn.nn.kernels.sparse import Operator
 from nlgnn.nn.label_input import LabelInput
-from nlgnn.nn.layers import FeatureLinear, Projection
-from nlgnn.nn.norm import BatchNorm, divided_by_length
+from nlgnn.nn.layers import FeatureLinear, Projection, divided_by_length
+from nlgnn.nn.norm import BatchNorm
 
 Norm = Literal["none", "batch", "layer"]
 Jumping = Literal["last", "max", "cat"]

@@ -61,8 +61,13 @@ class Version(Model):
             known = {
                 name: p for one in reversed(sources) for name, p in _keywords(one).items() if name not in cls.omitted
             }
-            required = _keywords(version).items()  # such as the number of nodes, which the local class may leave open
-            known |= {name: p for name, p in required if p.default is inspect.Parameter.empty}
+            # An argument that one of them needs is needed, though another has a default for it.
+            known |= {
+                name: p
+                for one in sources
+                for name, p in _keywords(one).items()
+                if name in known and p.default is p.empty
+            }
             widths = list(inspect.signature(cls.local_class, eval_str=True).parameters.values())[:3]
             ordered = {name: known[name] for one in sources for name in _keywords(one) if name in known}
             cls.__signature__ = inspect.Signature([*widths, *ordered.values()])  # type: ignore[attr-defined]

@@ -1,0 +1,244 @@
+r"""Feature bank: a linear map of each of several descriptions of a node, weighted by a learned share.
+
+The descriptions are the features X and their sums over neighbours :math:`P^k X`, which are computed once per graph: no
+sparse product is left for training. With the descriptions :math:`X_0 = X, X_1, \dots, X_K`,
+
+.. math::
+    H_k &= s_k\, \mathrm{norm}(X_k W_k + b_k), \qquad s = (K + 1)\, \mathrm{softmax}(a) \\
+    Z &= \mathrm{drop}(\mathrm{relu}([H_0 \,\|\, \dots \,\|\, H_K]))\, W + b
+
+where `norm` divides each row by its length and :math:`a` has one number per description. Let :math:`A_{ij}` be the
+weight of the edge from i to j (1 for unweighted edges), without self loops, and :math:`D` the diagonal matrix of row
+sums, with 1 instead of 0. The matrices :math:`P` are
+
+.. math::
+    \text{out: } D^{-1} A, \qquad \text{root: } D^{-1/2} A D^{-1/2}, \qquad \text{loop: root of } A + I,
+
+"in" and "all" are "out" of the reversed edges and of edges in both directions. In an undirected graph, A has both
+directions, and out, in and all are the same.
+
+FSGNN is the bank with root, loop and their powers up to three, without the factor :math:`K + 1` (Maurya, Liu, Murata,
+"Improving Graph Neural Networks with Simple Architecture Design", 2021). Its program uses the edges in the direction of
+the file and no other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from pydantic import AfterValidator
+from scipy import sparse
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nlgnn.errors import OptionError
+from nlgnn.graph.graph import Graph, row_norms
+from nlgnn.nn.base import Count, Model, NonNegative, Positive, Rate, checked
+from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Features, given_adjacency
+from nlgnn.nn.kernels.dropout import Dropout
+from nlgnn.nn.kernels.sparse import Operator, spmm
+from nlgnn.nn.layers import FeatureLinear, divided_by_length, inverse_power, scaled_matrix, times, with_diagonal
+from nlgnn.nn.local import given
+
+# A table with a larger share of entries is stored dense. A sparse table takes four times the memory per entry, for its
+# column and the transpose, and its product is faster up to about half of all entries.
+DENSE_SHARE = 0.25
+
+Table = TypeVar("Table")
+Stored: TypeAlias = NDArray[Any] | sparse.csr_array
+
+
+def parse_operators(text: str) -> list[tuple[str, int]]:
+    """Return names of operators and their powers.
+
+    Example:
+        >>> parse_operators("out+all2")
+        [('out', 1), ('all', 2)]
+    """
+    found = []
+    for part in text.split("+"):
+        match = re.fullmatch(r"(out|in|all|root|loop)([1-9]?)", part.strip())
+        if match is None:
+            raise ValueError(f"{part!r} is not one of out, in, all, root and loop with a number of hops, such as out2")
+        found.append((match[1], int(match[2] or 1)))
+    return found
+
+
+def _checked_operators(text: str) -> str:
+    parse_operators(text)
+    return text
+
+
+Operators = Annotated[str, AfterValidator(_checked_operators)]
+
+
+class FeatureBank(Model):
+    """Feature bank: linear maps of a node's features and of means over its neighbours, weighted by learned shares.
+
+    Args:
+        in_channels: Number of features per node.
+        hidden_channels: Width of each linear map.
+        out_channels: Width of the output.
+        operators: Sums over neighbours, such as out+all2. Names are joined by "+", each with a number of hops if it is
+            not 1: "out", "in" and "all" are means over out-, in- and all neighbours, "root" and "loop" are those of
+            FSGNN.
+        unit_rows: Whether rows of all inputs have length 1.
+        row_norm: Whether rows of all linear maps have length 1.
+        scale_shares: Whether shares have mean 1 instead of sum 1.
+        combine: Whether maps are concatenated (cat) or added (sum).
+        dropout: Share of hidden units dropped in training.
+        share_lr: Learning rate of the shares. By default that of all weights.
+        share_decay: Weight decay of the shares. By default that of all weights.
+        output_decay: Weight decay of the last layer. By default that of all weights.
+    """
+
+    uses_edge_weights = True
+
+    @checked
+    def __init__(
+        self,
+        in_channels: Count,
+        hidden_channels: Count,
+        out_channels: Count,
+        *,
+        operators: Operators = "out+in+all",
+        unit_rows: bool = True,
+        row_norm: bool = True,
+        scale_shares: bool = True,
+        combine: Literal["cat", "sum"] = "cat",
+        dropout: Rate = 0.0,
+        share_lr: Positive | None = None,
+        share_decay: NonNegative | None = None,
+        output_decay: NonNegative | None = None,
+    ) -> None:
+        super().__init__()
+        self.operators = parse_operators(operators)
+        self.unit_rows, self.row_norm, self.combine = unit_rows, row_norm, combine
+        self.share_lr, self.share_decay, self.output_decay = share_lr, share_decay, output_decay
+        number = 1 + len(self.operators)
+        self.factor = number if scale_shares else 1
+        self.maps = nn.ModuleList([FeatureLinear(in_channels, hidden_channels) for _ in range(number)])
+        self.shares = nn.Parameter(torch.empty(number))
+        self.output = FeatureLinear(hidden_channels * (number if combine == "cat" else 1), out_channels)
+        self.dropout = Dropout(dropout)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        nn.init.ones_(self.shares)
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Return the linear maps, the shares and the last layer, which may have a weight decay of their own."""
+        shares = {"lr": self.share_lr, "weight_decay": self.share_decay}
+        output = {"weight_decay": self.output_decay}
+        return [
+            {"params": list(self.maps.parameters())},
+            {"params": [self.shares], **_without_none(shares)},
+            {"params": list(self.output.parameters()), **_without_none(output)},
+        ]
+
+    def prepare(self, graph: Graph) -> tuple[Tensor | Operator, ...]:
+        """Return the features and all sums over neighbours, each sparse where few entries are not zero.
+
+        No table takes more memory than a dense one, and one of them is held twice while it is converted.
+        """
+        number = np.float64 if self.shares.dtype == torch.float64 else np.float32
+        x = (graph.x if isinstance(graph.x, sparse.csr_array) else graph.dense_features()).astype(number, copy=False)
+        adjacency = graph.directed_weights if graph.directed else graph.undirected_weights
+        matrices = propagation_matrices(adjacency, graph.undirected_weights, self.shares.dtype)
+        tables = [x, *powers(x, self.operators, lambda name, table: stored(matrices(name) @ table))]
+        return tuple(as_input(unit(table) if self.unit_rows else table) for table in tables)
+
+    def forward(self, x: Features, *others: Features | Int[Tensor, "2 m"]) -> Float[Tensor, "n f"]:
+        """Return the logits, given the result of `prepare` or features and `edge_index`."""
+        tables = (x, *others)
+        if len(others) == 1 and isinstance(others[0], Tensor) and not others[0].is_floating_point():
+            tables = self._tables(x, others[0])
+        elif len(tables) != len(self.maps):
+            raise OptionError(*TAKES_WHAT_IT_PREPARES)
+        shares = self.factor * self.shares.softmax(0)
+        parts = []
+        for table, linear, share in zip(tables, self.maps, shares, strict=True):
+            h = linear(table)
+            parts.append(share * (divided_by_length(h) if self.row_norm else h))
+        hidden = F.relu(torch.cat(parts, dim=1) if self.combine == "cat" else torch.stack(parts).sum(0))
+        result: Tensor = self.output(self.dropout(hidden))
+        return result
+
+    def _tables(self, x: Features, edges: Int[Tensor, "2 m"]) -> tuple[Tensor, ...]:
+        """Return all inputs of the linear maps for a given `edge_index`. Repeated edges count once."""
+        adjacency = sparse.csr_array(given_adjacency(given(edges, x.shape[0]), x.shape[0]).T)
+        matrices = propagation_matrices(adjacency, sparse.csr_array(adjacency.maximum(adjacency.T)), self.shares.dtype)
+
+        def multiply(name: str, table: Tensor) -> Tensor:
+            return spmm(Operator.from_scipy(matrices(name)).to(table.device), table)
+
+        dense = x if isinstance(x, Tensor) else times(x, torch.eye(x.shape[1]).to(self.shares))
+        tables = (dense, *powers(dense, self.operators, multiply))
+        return tuple(divided_by_length(table) for table in tables) if self.unit_rows else tables
+
+
+def propagation_matrices(
+    adjacency: sparse.csr_array, both_directions: sparse.csr_array, dtype: torch.dtype
+) -> Callable[[str], sparse.csr_array]:
+    """Return a function that returns the matrix of an operator by its name and computes each once."""
+
+    @cache
+    def matrix(name: str) -> sparse.csr_array:
+        match name:
+            case "in":
+                summed = sparse.csr_array(adjacency.T)
+            case "all":
+                summed = both_directions
+            case "loop":
+                summed = with_diagonal(adjacency)
+            case _:
+                summed = adjacency
+        sums = summed.sum(axis=1)
+        if name in ("root", "loop"):
+            roots = inverse_power(np.where(sums == 0, 1, sums), 0.5, dtype)
+            return scaled_matrix(summed, roots, roots)
+        return scaled_matrix(summed, inverse_power(sums, 1, dtype))
+
+    return matrix
+
+
+def powers(x: Table, operators: Iterable[tuple[str, int]], multiply: Callable[[str, Table], Table]) -> Iterable[Table]:
+    """Yield the product of `x` with each power of an operator. Each product is computed once."""
+    found: dict[tuple[str, int], Table] = {}
+    for name, number in operators:
+        table = x
+        for hop in range(1, number + 1):
+            if (name, hop) not in found:
+                found[name, hop] = multiply(name, table)
+            table = found[name, hop]
+        yield table
+
+
+def stored(table: Stored) -> Stored:
+    """Return a sparse table dense, if too many entries are not zero."""
+    if isinstance(table, np.ndarray) or table.nnz <= DENSE_SHARE * table.shape[0] * table.shape[1]:
+        return table
+    dense: NDArray[Any] = table.toarray()
+    return dense
+
+
+def unit(table: Stored) -> Stored:
+    """Return a table with rows of length 1. Rows of zeros stay zero."""
+    factors = (1 / row_norms(table, 2)).astype(table.dtype)
+    return scaled_matrix(table, factors) if isinstance(table, sparse.csr_array) else table * factors[:, None]
+
+
+def as_input(table: Stored) -> Tensor | Operator:
+    return Operator.from_scipy(table) if isinstance(table, sparse.csr_array) else torch.from_numpy(table)
+
+
+def _without_none(options: dict[str, float | None]) -> dict[str, float]:
+    return {name: value for name, value in options.items() if value is not None}
