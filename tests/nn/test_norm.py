@@ -4,7 +4,8 @@ from torch.func import functional_call, vmap
 
 import reference
 from nlgnn.nn import GCN, MLP, NonLocal
-from nlgnn.nn.norm import BatchNorm, divided_by_length, storing_statistics
+from nlgnn.nn.layers import divided_by_length
+from nlgnn.nn.norm import BatchNorm, storing_statistics
 from nlgnn.training.loop import can_be_stacked
 from nn_samples import assert_same, noise, random_edges, randomise
 

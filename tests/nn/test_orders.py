@@ -282,7 +282,7 @@ def test_what_are_no_labels_is_refused(known):
     """Such as a mask, with which all nodes would vote."""
     graph = random_graph()
     model = model_of(graph)
-    with pytest.raises(DataError, match="60 whole numbers"):
+    with pytest.raises(DataError, match="60 labels as whole numbers"):
         model.start(prepare(model, graph), known)
 
 

@@ -1,4 +1,4 @@
-r"""Normalisation of hidden layers: batch normalisation over all nodes, and rows of length 1.
+r"""Batch normalisation over all nodes.
 
 Batch normalisation (Ioffe and Szegedy, ICML 2015) computes, for each column,
 
