@@ -16,7 +16,7 @@ from nlgnn.graph.splits import random_split
 from nlgnn.paper import cell as cells
 from nlgnn.paper import measure, pages
 from nlgnn.paper.cell import HUGE_DATASETS, Cell
-from nlgnn.paper.pages import TABLES
+from nlgnn.paper.pages import PAGES, TABLES
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -52,7 +52,7 @@ def test_table_of_a_reproduction_that_has_not_begun(command: Command) -> None:
 def test_pages_are_written(command: Command) -> None:
     done = command("reproduce", "--pages", "pages", "--out", RESULTS)
     assert done.code == 0, done.err
-    assert done.out.splitlines() == [f"page: pages/{name}.md" for name in ("paper", "systems", "learned_order")]
+    assert done.out.splitlines() == [f"page: pages/{name}.md" for name in PAGES]
     names = {path.name for path in Path("pages").glob("*.svg")}
     assert names == {"sequence-texas.svg", "sequence-chameleon.svg", "order.svg", "order-degrades.svg"}
 

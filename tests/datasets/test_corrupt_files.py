@@ -97,7 +97,7 @@ def test_messages_say_where(reader: str, file: int, number: int, line: str, mess
         ({"train_masks": MASKS[:1, :5], "val_masks": MASKS[1:2, :5], "test_masks": MASKS[2:, :5]}, "5 entries"),
         ({"train_masks": MASKS[:1, :5]}, "different lengths"),
         ({"val_masks": MASKS[:1]}, "node 0 is in more than one part"),
-        ({"node_features": np.where(X, np.nan, 0)}, "feature column 0 of node 0 is nan"),
+        ({"node_features": np.where(X, np.inf, 0)}, "feature column 0 of node 0 is inf"),
     ],
 )
 def test_wrong_arrays(changed: dict[str, np.ndarray], message: str, tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_chance_is_the_mean_over_all_orders() -> None:
 def test_reconnected_refuses_what_it_cannot_use() -> None:
     y = np.array([0, 1, 0])
     for order in ([0, 1], [0, 1, 1], [0, 1, 3]):
-        with pytest.raises(DataError, match="no permutation of the 3 nodes"):
+        with pytest.raises(DataError, match="not a permutation of the 3 nodes"):
             reconnected_homophily(np.array(order), y, [3])
     with pytest.raises(OptionError, match="Kernel size 4"):
         reconnected_homophily(np.arange(3), y, [3, 4])

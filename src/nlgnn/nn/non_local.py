@@ -164,11 +164,12 @@ class NonLocal(Model):
 
     def training_output(self, *inputs: Any, batch: Int[Tensor, " n"] | None = None) -> Tensor | NonLocalOutput:
         """Return the logits and, where the loss takes more, the local logits and the penalty of the order."""
+        if self.local_loss == 0 and not self.order.reads_logits:
+            plain: Tensor = self(*inputs) if batch is None else self(*inputs, batch=batch)
+            return plain
         z = self.embed(*inputs, batch=batch)
         ranking: Ranking = self.order(z, inputs, batch)
         logits = self.classify(z, self.mixer(z, ranking, batch))
-        if self.local_loss == 0 and not self.order.reads_logits:
-            return logits
         quiet = None if ranking.penalty is None else quiet_embedding(self, z, inputs)
         return NonLocalOutput(logits, z, ranking.penalty, quiet)
 
