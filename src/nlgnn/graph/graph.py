@@ -292,7 +292,7 @@ class Graph:
         return digest.hexdigest()[:16]
 
 
-def row_norms(rows: NDArray[np.float32] | sparse.csr_array, power: int) -> NDArray[np.float64]:
+def row_norms(rows: NDArray[np.floating] | sparse.csr_array, power: int) -> NDArray[np.float64]:
     """Return the L1 or L2 norm of each row; 1 for rows of zeros, so that division does not change them."""
     norms: NDArray[np.float64] = (abs(rows).astype(np.float64) ** power).sum(axis=1) ** (1 / power)
     norms[norms == 0] = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 import torch
@@ -62,7 +62,7 @@ class Logistic(ShallowModel):
         self.neighbours, self.strength = neighbours, strength
         self.uses_edges = self.uses_edge_weights = neighbours != "none"
 
-    def fit(self, graph: Graph, split: Split, metric: str = "accuracy", seed: int = 0) -> Self:
+    def fit(self, graph: Graph, split: Split, metric: str = "accuracy", seed: int = 0) -> Logistic:
         graph.require_features("logistic regression")
         if graph.num_features == 0:
             raise DataError(f"graph {graph.name!r} has no features.", "Give some, or train another model.")

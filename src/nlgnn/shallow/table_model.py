@@ -6,7 +6,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -82,7 +82,7 @@ class TableModel(ShallowModel):
     def check_table(self, graph: Graph, x: Float[np.ndarray, "k w"]) -> None:
         """Raise an error if the model cannot read some rows of the table."""
 
-    def fit(self, graph: Graph, split: Split, metric: str = "accuracy", seed: int = 0) -> Self:
+    def fit(self, graph: Graph, split: Split, metric: str = "accuracy", seed: int = 0) -> TableModel:
         train, val = np.flatnonzero(split.train & graph.labelled), np.flatnonzero(split.val & graph.labelled)
         if len(train) == 0:
             raise DataError(f"graph {graph.name!r} has no labelled training node.", "Use another split.")
