@@ -48,7 +48,7 @@ class KernelClassifier(ShallowModel):
 
     Links find duplicates. On Chameleon and Squirrel, 67 % and 62 % of test nodes have a training node with the
     identical set of out-neighbours. In the filtered versions of both graphs, whose edges have no direction, 4 % and
-    0.4 % have one with the identical set of neighbours, and this method is the weakest there. Report both versions.
+    0.4 % have one with the identical set of neighbours, and trees do better there. Report both versions.
 
     With more than `exact_nodes` training nodes, only `landmarks` of them vote (Nyström); the other training nodes
     still decide how. Memory is O(nodes × columns + landmarks²).
