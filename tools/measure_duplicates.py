@@ -2,8 +2,8 @@
 
     NLGNN_DATA=… python tools/measure_duplicates.py
 
-Mean over the ten public splits. Neighbours are those that edges lead to; for graphs without directions, all of them. Nodes
-without neighbours are not counted as duplicates.
+Mean over the ten public splits. Neighbours are those that edges lead to; for graphs without directions, all of them.
+Nodes without neighbours are not counted as duplicates.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def neighbour_sets(graph: Graph) -> list[bytes]:
 
 
 def duplicates(graph: Graph, protocol: str) -> tuple[float, float]:
-    """Return the share of test nodes with such a training node, and the share of those whose majority label is right."""
+    """Return the share of test nodes with such a training node, and how often its label is right."""
     sets, shares, right = neighbour_sets(graph), [], []
     for split in make_splits(graph, protocol, runs=10):
         labels: dict[bytes, list[int]] = {}
