@@ -81,6 +81,17 @@ def test_scores_of_landmarks_equal_their_equation() -> None:
     np.testing.assert_allclose(some @ ours, some @ expected, rtol=1e-4, atol=1e-5)
 
 
+def test_landmarks_with_short_descriptions() -> None:
+    """Their kernel has a low rank, and rounding makes some of its eigenvalues negative."""
+    x = np.random.default_rng(0).normal(size=(900, 3))
+    graph = Graph(x, np.zeros((2, 0), np.int64), (x[:, 0] > 0.2 * x[:, 1]).astype(int))
+    model = KernelClassifier(descriptions="features", gamma=0.1, exact_nodes=10, landmarks=250)
+    model.fit(graph, thirds(900))
+    landmarks = comparable_rows(graph, "features")[model.votes.anchors]
+    assert np.linalg.eigvalsh(np.exp(0.1 * closeness("features", landmarks, landmarks)))[0] < -1e-7
+    assert accuracy(model, graph, thirds(900).test) > 0.9
+
+
 @each_of("options", [{}, {"exact_nodes": 1, "landmarks": 1_000}])
 def test_model_equals_its_equation(options: dict[str, Any]) -> None:
     graph, split = random_graph(), thirds(90)

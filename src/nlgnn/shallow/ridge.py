@@ -3,15 +3,18 @@ r"""Kernel ridge regression of several right-hand sides: exact, and with landmar
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
+from nlgnn.errors import DataError
+
 Floats = NDArray[np.floating[Any]]
 
-JITTER = 1e-7  # of the mean diagonal entry, added to the kernel of landmarks, which may be singular
+JITTERS = np.geomspace(1e-7, 1e-2, 6)  # shares of the mean diagonal entry that a singular kernel may need
 
 
 def solve_ridge(kernel: Floats, targets: Floats, ridges: Sequence[float]) -> Floats:
@@ -65,9 +68,20 @@ def solve_nystroem(
         products += exact.T @ exact
         part = exact.T @ targets
         projected = projected + part if projected.size else part
-    jitter = JITTER * np.trace(landmark_kernel) / m
-    lower = np.linalg.cholesky(landmark_kernel.astype(np.float64) + jitter * np.eye(m))
+    lower = lower_factor(landmark_kernel.astype(np.float64))
     half = solve_triangular(lower, products, lower=True)
     gram = solve_triangular(lower, half.T, lower=True)  # Φᵀ Φ
     solutions = solve_ridge(gram, solve_triangular(lower, projected, lower=True), ridges)
     return np.stack([solve_triangular(lower, one, lower=True, trans="T") for one in solutions])
+
+
+def lower_factor(kernel: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the Cholesky factor of a kernel matrix plus the smallest jitter with which it is positive definite.
+
+    A kernel that was computed in float32 has negative eigenvalues if nodes are many and descriptions are short.
+    """
+    size = np.trace(kernel) / len(kernel)
+    for jitter in JITTERS:
+        with suppress(np.linalg.LinAlgError):
+            return np.linalg.cholesky(kernel + jitter * size * np.eye(len(kernel)))
+    raise DataError("The kernel of the landmarks is not positive definite.", "Give fewer landmarks or a larger gamma.")
