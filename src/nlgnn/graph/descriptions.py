@@ -16,16 +16,16 @@ Links and means ignore the direction of edges. The prefix `out-` restricts them 
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from nlgnn.errors import OptionError, nearest
 from nlgnn.graph.graph import Graph, row_norms
 
-Description: TypeAlias = NDArray[np.float32] | sparse.csr_array
+Description: TypeAlias = NDArray[Any] | sparse.csr_array
 
 KINDS = ("links", "means", "two-hop-means")
 DIRECTIONS = ("", "out-", "in-")
@@ -103,34 +103,42 @@ def describe(graph: Graph, name: str) -> Description:
     direction, kind = _parse(name)
     neighbours = adjacency(graph, direction)
     if kind == "links":
-        return _weight_columns(neighbours)
-    means = mean_operator(neighbours)
+        return weighted_columns(neighbours)
+    means = mean_matrix(neighbours)
     once = means @ _features(graph)
     return once if kind == "means" else means @ once
 
 
 def has_direction(graph: Graph) -> bool:
     """Return whether the direction of edges has a meaning, and some edge has no reverse."""
-    links = graph.directed_adjacency
-    return graph.directed and (links != links.T).nnz > 0
+    return graph.directed and bool(graph.directed_adjacency.nnz != graph.undirected_adjacency.nnz)
 
 
-def adjacency(graph: Graph, direction: str = "") -> sparse.csr_array:
-    """Return the 0/1 matrix whose row holds the out-neighbours, in-neighbours or all neighbours of a node.
+def adjacency(graph: Graph, direction: str = "", weighted: bool = False) -> sparse.csr_array:
+    """Return the matrix whose row holds the out-neighbours, in-neighbours or all neighbours of a node.
 
     Args:
         graph: The graph.
         direction: "out-", "in-" or "" for all. Edges of a graph that is not directed count in both directions.
+        weighted: Whether entries are the weights of edges, if they have any, instead of 1.
     """
     if direction == "" or not graph.directed:
-        return graph.undirected_adjacency
-    return graph.directed_adjacency if direction == "out-" else graph.directed_adjacency.T.tocsr()
+        return graph.undirected_weights if weighted else graph.undirected_adjacency
+    outgoing = graph.directed_weights if weighted else graph.directed_adjacency
+    return outgoing if direction == "out-" else sparse.csr_array(outgoing.T)
 
 
-def mean_operator(neighbours: sparse.csr_array) -> sparse.csr_array:
-    """Return the matrix that takes means over neighbours: rows of the adjacency matrix divided by their sums."""
-    counts = np.maximum(np.diff(neighbours.indptr), 1)
-    return (sparse.diags_array((1 / counts).astype(np.float32)) @ neighbours).tocsr()
+def mean_matrix(weights: sparse.csr_array, dtype: DTypeLike = np.float32) -> sparse.csr_array:
+    """Return the matrix that takes weighted means over neighbours: rows divided by their sums.
+
+    Rows of zeros stay zero.
+
+    Example:
+        >>> mean_matrix(sparse.csr_array([[0.0, 3.0, 1.0], [0.0, 0.0, 0.0]])).toarray().tolist()
+        [[0.0, 0.75, 0.25], [0.0, 0.0, 0.0]]
+    """
+    sums = weights.sum(axis=1, dtype=np.float64)
+    return scaled_matrix(weights, (1 / np.where(sums > 0, sums, 1)).astype(dtype))
 
 
 def unit_rows(description: Description) -> Description:
@@ -140,10 +148,31 @@ def unit_rows(description: Description) -> Description:
         >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]], np.float32)).round(3).tolist()
         [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
-    factors = (1 / row_norms(description, 2)).astype(np.float32)
+    factors = (1 / row_norms(description, 2)).astype(description.dtype)
     if isinstance(description, sparse.csr_array):
-        return (sparse.diags_array(factors) @ description).tocsr()
+        return scaled_matrix(description, factors)
     return description * factors[:, None]
+
+
+def weighted_columns(neighbours: sparse.csr_array) -> sparse.csr_array:
+    """Return a 0/1 matrix with columns divided by the square root of their sums."""
+    sums = np.bincount(neighbours.indices, minlength=neighbours.shape[1])
+    factors = (np.maximum(sums, 1) ** -0.5).astype(np.float32)
+    return scaled_matrix(neighbours, np.ones(neighbours.shape[0], np.float32), factors)
+
+
+def scaled_matrix(
+    matrix: sparse.csr_array, of_row: NDArray[Any], of_column: NDArray[Any] | None = None
+) -> sparse.csr_array:
+    """Return a matrix whose entries are multiplied by one factor per row and, if given, one per column.
+
+    The values are computed in place and the indices are shared, because these arrays are large.
+    """
+    values = np.repeat(of_row, np.diff(matrix.indptr))
+    values *= matrix.data
+    if of_column is not None:
+        values *= of_column[matrix.indices]
+    return sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 class _Parts(NamedTuple):
@@ -161,8 +190,3 @@ def _parse(name: str) -> _Parts:
 
 def _features(graph: Graph) -> Description:
     return graph.x if isinstance(graph.x, sparse.csr_array) else graph.dense_features()
-
-
-def _weight_columns(neighbours: sparse.csr_array) -> sparse.csr_array:
-    sums = np.bincount(neighbours.indices, minlength=neighbours.shape[1])
-    return (neighbours @ sparse.diags_array((np.maximum(sums, 1) ** -0.5).astype(np.float32))).tocsr()

@@ -15,6 +15,7 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nlgnn.graph.descriptions import scaled_matrix
 from nlgnn.nn.inputs import Features, with_self_loops
 from nlgnn.nn.kernels.dropout import Columns, Dropout
 from nlgnn.nn.kernels.function import Kernel, in_front
@@ -158,9 +159,14 @@ def divided_by_degrees(matrix: sparse.csr_array, dtype: torch.dtype, symmetric: 
 
 def inverse_power(sums: NDArray[Any], power: float, dtype: torch.dtype) -> NDArray[np.floating]:
     """Return `sums ** -power` in floating-point numbers of the given precision, with 0 where the sum is 0."""
-    numbers: NDArray[np.floating] = sums.astype(np.float64 if dtype == torch.float64 else np.float32)
+    numbers: NDArray[np.floating] = sums.astype(numpy_type(dtype))
     result: NDArray[np.floating] = np.power(numbers, -power, out=np.zeros_like(numbers), where=numbers != 0)
     return result
+
+
+def numpy_type(dtype: torch.dtype) -> type[np.floating]:
+    """Return the type of NumPy in which matrices for a model of some precision are computed."""
+    return np.float64 if dtype == torch.float64 else np.float32
 
 
 def scaled(
@@ -168,20 +174,6 @@ def scaled(
 ) -> Operator:
     """Return an operator whose entries are multiplied by one factor per row and, if given, one per column."""
     return Operator.from_scipy(scaled_matrix(matrix, of_row, of_column), symmetric)
-
-
-def scaled_matrix(
-    matrix: sparse.csr_array, of_row: NDArray[Any], of_column: NDArray[Any] | None = None
-) -> sparse.csr_array:
-    """Return a matrix whose entries are multiplied by one factor per row and, if given, one per column.
-
-    The values are computed in place to save memory, because these arrays are large.
-    """
-    values = np.repeat(of_row, np.diff(matrix.indptr))
-    values *= matrix.data
-    if of_column is not None:
-        values *= of_column[matrix.indices]
-    return sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def with_diagonal(adjacency: sparse.csr_array) -> sparse.csr_array:

@@ -6,9 +6,8 @@ From Hamilton, Ying and Leskovec, "Inductive Representation Learning on Large Gr
     h_v = x_v W_{root} + \frac{1}{|N(v)|} \sum_{u \in N(v)} x_u W_{mean} + b
 
 where the neighbours :math:`N(v)` do not include the node itself (a given `edge_index` is used unchanged). The mean is
-weighted if edges have weights, and zero for a node without neighbours. Hidden layers are
-followed by ReLU and dropout. With `norm`, `residual`, `jumping`, `row_norm` or `label_input`, the layers are those of
-:mod:`nlgnn.nn.stack`.
+weighted if edges have weights, and zero for a node without neighbours. Hidden layers are followed by ReLU and dropout.
+With `norm`, `residual`, `jumping`, `row_norm` or `label_input`, the layers are those of :mod:`nlgnn.nn.stack`.
 """
 
 from __future__ import annotations
@@ -20,11 +19,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nlgnn.graph.descriptions import mean_matrix
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Rate, checked, drop_features
 from nlgnn.nn.inputs import Edges, Features, Inputs, features
 from nlgnn.nn.kernels.sparse import Operator, spmm
-from nlgnn.nn.layers import inverse_power, scaled, times
+from nlgnn.nn.layers import numpy_type, times
 from nlgnn.nn.local import given
 from nlgnn.nn.stack import Jumping, Norm, StackModel, StackOptions, stack_layers
 
@@ -84,8 +84,9 @@ class GraphSAGE(StackModel):
 
     def prepare(self, graph: Graph) -> Inputs:
         """Return the inputs of `forward`. Edges are used in both directions."""
-        adjacency = graph.undirected_weights
-        return Inputs(features(graph), scaled(adjacency, inverse_power(adjacency.sum(axis=1), 1, self.dtype)))
+        return Inputs(
+            features(graph), Operator.from_scipy(mean_matrix(graph.undirected_weights, numpy_type(self.dtype)))
+        )
 
     def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
         num_nodes = x.shape[0]

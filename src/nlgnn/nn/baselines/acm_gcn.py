@@ -30,13 +30,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlgnn.errors import DataError, OptionError
+from nlgnn.graph.descriptions import mean_matrix
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Model, Rate, checked, drop_features
 from nlgnn.nn.inputs import Features, features, given_adjacency
 from nlgnn.nn.kernels.dropout import Dropout
 from nlgnn.nn.kernels.sparse import Operator, spmm
 from nlgnn.nn.kernels.streamed import StreamedFeatures
-from nlgnn.nn.layers import FeatureLinear, inverse_power, scaled, times, with_diagonal
+from nlgnn.nn.layers import FeatureLinear, numpy_type, times, with_diagonal
 from nlgnn.nn.local import given
 
 
@@ -96,7 +97,7 @@ class ACMGCN(Model):
 
     def _operators(self, adjacency: sparse.csr_array, symmetric: bool = True) -> tuple[Operator, Operator | None]:
         kind, looped = self.first.weight, with_diagonal(adjacency)
-        average = scaled(looped, inverse_power(looped.sum(axis=1), 1, kind.dtype)).to(kind.device)
+        average = Operator.from_scipy(mean_matrix(looped, numpy_type(kind.dtype))).to(kind.device)
         if self.num_nodes is None:
             return average, None
         return average, Operator.from_scipy(adjacency, symmetric).to(kind.device, kind.dtype)

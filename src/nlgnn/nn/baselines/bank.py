@@ -27,7 +27,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -39,12 +39,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlgnn.errors import OptionError
-from nlgnn.graph.graph import Graph, row_norms
+from nlgnn.graph.descriptions import Description, mean_matrix, scaled_matrix, unit_rows
+from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Model, NonNegative, Positive, Rate, checked
 from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Features, given_adjacency
 from nlgnn.nn.kernels.dropout import Dropout
 from nlgnn.nn.kernels.sparse import Operator, spmm
-from nlgnn.nn.layers import FeatureLinear, divided_by_length, inverse_power, scaled_matrix, times, with_diagonal
+from nlgnn.nn.layers import FeatureLinear, divided_by_length, inverse_power, numpy_type, times, with_diagonal
 from nlgnn.nn.local import given
 
 # A table with a larger share of entries is stored dense. A sparse table takes four times the memory per entry, for its
@@ -52,7 +53,6 @@ from nlgnn.nn.local import given
 DENSE_SHARE = 0.25
 
 Table = TypeVar("Table")
-Stored: TypeAlias = NDArray[Any] | sparse.csr_array
 
 
 def parse_operators(text: str) -> list[tuple[str, int]]:
@@ -149,12 +149,12 @@ class FeatureBank(Model):
 
         No table takes more memory than a dense one, and one of them is held twice while it is converted.
         """
-        number = np.float64 if self.shares.dtype == torch.float64 else np.float32
-        x = (graph.x if isinstance(graph.x, sparse.csr_array) else graph.dense_features()).astype(number, copy=False)
+        x = graph.x if isinstance(graph.x, sparse.csr_array) else graph.dense_features()
+        x = x.astype(numpy_type(self.shares.dtype), copy=False)
         adjacency = graph.directed_weights if graph.directed else graph.undirected_weights
         matrices = propagation_matrices(adjacency, graph.undirected_weights, self.shares.dtype)
         tables = [x, *powers(x, self.operators, lambda name, table: stored(matrices(name) @ table))]
-        return tuple(as_input(unit(table) if self.unit_rows else table) for table in tables)
+        return tuple(as_input(unit_rows(table) if self.unit_rows else table) for table in tables)
 
     def forward(self, x: Features, *others: Features | Int[Tensor, "2 m"]) -> Float[Tensor, "n f"]:
         """Return the logits, given the result of `prepare` or features and `edge_index`."""
@@ -201,11 +201,11 @@ def propagation_matrices(
                 summed = with_diagonal(adjacency)
             case _:
                 summed = adjacency
+        if name not in ("root", "loop"):
+            return mean_matrix(summed, numpy_type(dtype))
         sums = summed.sum(axis=1)
-        if name in ("root", "loop"):
-            roots = inverse_power(np.where(sums == 0, 1, sums), 0.5, dtype)
-            return scaled_matrix(summed, roots, roots)
-        return scaled_matrix(summed, inverse_power(sums, 1, dtype))
+        roots = inverse_power(np.where(sums == 0, 1, sums), 0.5, dtype)
+        return scaled_matrix(summed, roots, roots)
 
     return matrix
 
@@ -222,7 +222,7 @@ def powers(x: Table, operators: Iterable[tuple[str, int]], multiply: Callable[[s
         yield table
 
 
-def stored(table: Stored) -> Stored:
+def stored(table: Description) -> Description:
     """Return a sparse table dense, if too many entries are not zero."""
     if isinstance(table, np.ndarray) or table.nnz <= DENSE_SHARE * table.shape[0] * table.shape[1]:
         return table
@@ -230,13 +230,7 @@ def stored(table: Stored) -> Stored:
     return dense
 
 
-def unit(table: Stored) -> Stored:
-    """Return a table with rows of length 1. Rows of zeros stay zero."""
-    factors = (1 / row_norms(table, 2)).astype(table.dtype)
-    return scaled_matrix(table, factors) if isinstance(table, sparse.csr_array) else table * factors[:, None]
-
-
-def as_input(table: Stored) -> Tensor | Operator:
+def as_input(table: Description) -> Tensor | Operator:
     return Operator.from_scipy(table) if isinstance(table, sparse.csr_array) else torch.from_numpy(table)
 
 
