@@ -15,7 +15,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from battery_graphs import random_graph, split_of
 from each_of import each_of
-from nlgnn.errors import DataError
+from nlgnn.errors import DataError, NlgnnError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.shallow import Logistic
@@ -62,7 +62,7 @@ def test_the_strength_is_chosen_by_validation() -> None:
     correct = [(model.predict(graph).argmax(1) == graph.y)[split.val].mean() for model in each]
     chosen = Logistic().fit(graph, split)
     assert (chosen.predict(graph).argmax(1) == graph.y)[split.val].mean() == max(correct)
-    assert len({model.weight.tobytes() for model in each}) == len(STRENGTHS)
+    assert len({model.coefficients.weight.tobytes() for model in each}) == len(STRENGTHS)
 
 
 def test_class_weights() -> None:
@@ -129,6 +129,47 @@ def test_missing_values_are_refused_in_training_and_prediction() -> None:
             use()
 
 
+def test_edges_without_direction_are_used_in_both_directions() -> None:
+    graph = directed_graph()
+    model = Logistic("all").fit(graph, split_of(graph))
+    one_way = replace(graph, directed=False)
+    other_way = replace(one_way, edge_index=graph.edge_index[::-1])
+    np.testing.assert_allclose(model.predict(one_way), model.predict(other_way))
+    assert np.abs(model.predict(one_way) - model.predict(graph)).max() > 0.01
+
+
+def test_directions_of_edges_that_have_their_reverse_are_the_same() -> None:
+    graph = random_graph(40)
+    both_ways = replace(graph, edge_index=np.hstack([graph.edge_index, graph.edge_index[::-1]]), directed=True)
+    found = [Logistic(way).fit(both_ways, split_of(graph)).predict(graph) for way in ("all", "undirected")]
+    np.testing.assert_array_equal(*found)
+
+
+def test_nodes_without_label_are_not_trained_on() -> None:
+    graph = random_graph(60)
+    split, known = split_of(graph), np.arange(60) % 3 > 0
+    parts = [Split(split.train & known, split.val & known, split.test), split]
+    hidden = replace(graph, y=np.where(known, graph.y, -1))
+    np.testing.assert_array_equal(*(Logistic().fit(hidden, part).predict(graph) for part in parts))
+
+
+def test_splits_that_lack_a_part() -> None:
+    graph = random_graph(40)
+    split, nobody = split_of(graph), np.zeros(40, bool)
+    without_val = Logistic().fit(graph, Split(split.train, nobody, split.test)).predict(graph)
+    np.testing.assert_array_equal(without_val, Logistic(strength=1.0).fit(graph, split).predict(graph))
+    with pytest.raises(DataError, match="no labelled training node"):
+        Logistic().fit(graph, Split(nobody, split.val, split.test))
+    with pytest.raises(DataError, match="5 entries"):
+        Logistic().fit(graph, Split(nobody[:5], nobody[:5], nobody[:5]))
+
+
+def test_a_model_that_is_not_fitted() -> None:
+    for use in (Logistic().state_dict, lambda: Logistic().predict(random_graph())):
+        with pytest.raises(NlgnnError, match="not fitted"):
+            use()
+
+
 def test_no_features() -> None:
     graph = replace(random_graph(), x=np.zeros((24, 0)))
     with pytest.raises(DataError, match="no features"):
@@ -140,8 +181,9 @@ def test_no_features() -> None:
     [
         {},
         {"weight": torch.zeros(3, dtype=torch.float64)},
-        {name: torch.zeros(2, 2, dtype=torch.float64) for name in ("weight", "bias", "centre")},
-        {"weight": torch.zeros(2, 5), "bias": torch.zeros(2), "centre": torch.zeros(5)},
+        {name: torch.zeros(2, 1, 2, dtype=torch.float64) for name in ("weight", "bias", "centre")},
+        {"weight": torch.zeros(2, 1, 5), "bias": torch.zeros(2), "centre": torch.zeros(1, 5)},
+        Logistic("undirected").fit(random_graph(), split_of(random_graph())).state_dict(),
     ],
 )
 def test_a_state_of_another_model(state: dict[str, torch.Tensor]) -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from nlgnn.errors import DataError, NlgnnError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 
+Neighbours = Literal["none", "undirected", "all"]
 Group = Literal["own columns", "neighbours' columns", "structure", "labels"]
+ABSENT = -30.0  # logit of a class without training nodes
+T = TypeVar("T")
 
 
 class Column(NamedTuple):
@@ -125,3 +129,23 @@ class ShallowModel(ABC):
 
 
 Factory = Callable[[], nn.Module | ShallowModel]  # makes a new model
+
+
+def labelled_parts(graph: Graph, split: Split) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the training nodes and the validation nodes whose labels are known.
+
+    Raises:
+        DataError: If the split belongs to another graph, or if no training node has a label.
+    """
+    split.check_length(graph.num_nodes, f"graph {graph.name!r}")
+    train, val = (np.flatnonzero(part & graph.labelled) for part in (split.train, split.val))
+    if len(train) == 0:
+        raise DataError(f"graph {graph.name!r} has no labelled training node.", "Use another split.")
+    return train, val
+
+
+def require_fit(learned: T | None, model: ShallowModel) -> T:
+    """Return what a model has learned; raise an error if that is nothing yet."""
+    if learned is None:
+        raise NlgnnError(f"{type(model).__name__} is not fitted.", "Call fit first.")
+    return learned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,17 +18,40 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from torch import Tensor
 
 from nlgnn.errors import DataError
+from nlgnn.graph.descriptions import adjacency, has_direction, mean_matrix
 from nlgnn.graph.features import row_chunks
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.nn.base import Positive, checked
-from nlgnn.shallow.base import Column, Contributions, ShallowModel
+from nlgnn.shallow.base import (
+    ABSENT,
+    Column,
+    Contributions,
+    Neighbours,
+    ShallowModel,
+    labelled_parts,
+    require_fit,
+)
 from nlgnn.training.metrics import validate
 
 STRENGTHS = (0.01, 0.1, 1.0, 10.0)
+USUAL_STRENGTH = 1.0  # without validation nodes
 MOST_ITERATIONS = 300
-ABSENT = -30.0  # score of a class without training nodes; the scores of the others sum to zero
-MEANS = ("mean of {} over neighbours", "mean of {} over out-neighbours", "mean of {} over in-neighbours")
+DIRECTIONS = {1: (), 2: ("",), 4: ("", "out-", "in-")}  # by the number of blocks of columns
+
+
+class Coefficients(NamedTuple):
+    """Coefficients of the columns, as blocks of own columns and of means over neighbours in each direction.
+
+    Args:
+        weight: The weights of columns that are not scaled, `[classes, blocks, features]`.
+        bias: The biases, `[classes]`.
+        centre: The means of columns over training nodes, `[blocks, features]`.
+    """
+
+    weight: NDArray[np.float64]
+    bias: NDArray[np.float64]
+    centre: NDArray[np.float64]
 
 
 class Logistic(ShallowModel):
@@ -41,9 +64,8 @@ class Logistic(ShallowModel):
 
     Args:
         neighbours: Directions of neighbours' columns, which are means. With "none" no edge is read. "undirected" takes
-            all neighbours together; "all" also takes out-neighbours and in-neighbours apart if the graph has
-            directions.
-        strength: Inverse of the L2 penalty, as C of scikit-learn. None: one of a few values, chosen by validation.
+            all neighbours together; "all" also takes out-neighbours and in-neighbours apart if an edge has no reverse.
+        strength: Inverse of the L2 penalty, as C of scikit-learn. By default validation chooses 0.01, 0.1, 1 or 10.
 
     Example:
         >>> from nlgnn import load_graph, make_splits
@@ -56,35 +78,38 @@ class Logistic(ShallowModel):
     recipe_options = frozenset({"class_weight"})
 
     @checked
-    def __init__(
-        self, neighbours: Literal["none", "undirected", "all"] = "none", strength: Positive | None = None
-    ) -> None:
+    def __init__(self, neighbours: Neighbours = "none", strength: Positive | None = None) -> None:
         self.neighbours, self.strength = neighbours, strength
         self.uses_edges = self.uses_edge_weights = neighbours != "none"
+        self.coefficients: Coefficients | None = None
 
     def fit(self, graph: Graph, split: Split, metric: str = "accuracy", seed: int = 0) -> Logistic:
         graph.require_features("logistic regression")
         if graph.num_features == 0:
             raise DataError(f"graph {graph.name!r} has no features.", "Give some, or train another model.")
-        train, val = np.flatnonzero(split.train), np.flatnonzero(split.val)
-        rows = self._rows(graph, train)
+        train, val = labelled_parts(graph, split)
+        blocks = 1 if self.neighbours == "none" else 4 if self.neighbours == "all" and has_direction(graph) else 2
+        rows = _rows(graph, train, blocks)
         scaler = MaxAbsScaler() if sparse.issparse(rows) else StandardScaler()
-        scaled, val_scaled = scaler.fit_transform(rows), scaler.transform(self._rows(graph, val))
-        strengths = STRENGTHS if self.strength is None else (self.strength,)
+        scaled = scaler.fit_transform(rows)
+        usual = STRENGTHS if len(val) else (USUAL_STRENGTH,)
+        strengths = usual if self.strength is None else (self.strength,)
         found = self._fit_all(scaled, graph.y[train], graph.num_classes, strengths)
+        best = 0
         if len(found) > 1:
-            scores = torch.from_numpy(np.stack([val_scaled @ weight.T + bias for weight, bias in found]))
+            val_rows = scaler.transform(_rows(graph, val, blocks))
+            scores = torch.from_numpy(np.stack([val_rows @ weight.T + bias for weight, bias in found]))
             nodes = torch.arange(len(val)).expand(len(found), -1)
             losses, metrics = validate(metric, scores, torch.tensor(graph.y[val]), nodes)
             best = max(range(len(found)), key=lambda number: (metrics[number], -losses[number]))
-        else:
-            best = 0
-        weight, bias = found[best]
         # Weights of unscaled columns, so that prediction is one product for sparse and dense columns alike.
-        self.weight = weight / scaler.scale_
+        weight = found[best][0] / scaler.scale_
         offset = scaler.mean_ if isinstance(scaler, StandardScaler) else 0.0
-        self.bias = bias - (self.weight * offset).sum(1)
-        self.centre = np.asarray(rows.mean(axis=0), np.float64).ravel()
+        self.coefficients = Coefficients(
+            weight=weight.reshape(graph.num_classes, blocks, graph.num_features),
+            bias=found[best][1] - (weight * offset).sum(1),
+            centre=np.asarray(rows.mean(axis=0), np.float64).reshape(blocks, graph.num_features),
+        )
         return self
 
     def _fit_all(
@@ -118,64 +143,66 @@ class Logistic(ShallowModel):
             found.append((weight, bias))
         return found
 
-    def _rows(self, graph: Graph, nodes: NDArray[np.int64]) -> NDArray[np.float64] | sparse.csr_array:
-        """Return own columns and means over neighbours of some nodes, sparse where features are."""
-        x = graph.x if isinstance(graph.x, sparse.csr_array) else graph.dense_features()
-        parts = [x[nodes].astype(np.float64), *(matrix[nodes] @ x for matrix in self._averages(graph))]
-        return sparse.csr_array(sparse.hstack(parts)) if sparse.issparse(parts[0]) else np.hstack(parts)
-
-    def _averages(self, graph: Graph) -> list[sparse.csr_array]:
-        """Return the matrices whose products with columns are the means over neighbours."""
-        if self.neighbours == "none":
-            return []
-        together = _row_mean(graph.undirected_weights)
-        if self.neighbours == "undirected" or not graph.directed:
-            return [together]
-        directed = graph.directed_weights
-        return [together, _row_mean(directed), _row_mean(sparse.csr_array(directed.T))]
-
-    def predict(self, graph: Graph) -> Float[np.ndarray, "n c"]:
+    def _checked_fit(self, graph: Graph) -> Coefficients:
+        """Return the coefficients; raise an error if they do not fit a graph."""
+        coefficients = require_fit(self.coefficients, self)
         graph.require_features("logistic regression")
-        averages = self._averages(graph)
-        if self.weight.shape[1] != graph.num_features * (1 + len(averages)):
+        if coefficients.weight.shape[2] != graph.num_features:
             raise DataError(
                 f"graph {graph.name!r} has {graph.num_features} features; the model was fitted on others.",
                 "Encode new nodes as those of training were encoded.",
             )
-        own, *others = np.split(self.weight, 1 + len(averages), axis=1)
-        scores = _product(graph, own) + self.bias
-        for matrix, weight in zip(averages, others, strict=True):
-            scores += matrix @ _product(graph, weight)  # the mean of products is the product of means, and narrower
+        return coefficients
+
+    def predict(self, graph: Graph) -> Float[np.ndarray, "n c"]:
+        weight, bias, _ = self._checked_fit(graph)
+        scores = _product(graph, weight[:, 0]) + bias
+        for matrix, part in zip(_mean_matrices(graph, weight.shape[1]), weight[:, 1:].swapaxes(0, 1), strict=True):
+            scores += matrix @ _product(graph, part)  # the mean of products is the product of means, and narrower
         return np.asarray(softmax(scores, axis=1))
 
     def contributions(self, graph: Graph, nodes: NDArray[np.int64]) -> Contributions:
         """Return coefficients times values, which are centred at the mean of the training nodes."""
-        rows = self._rows(graph, nodes)
+        weight, bias, centre = self._checked_fit(graph)
+        num_classes, blocks, num_features = weight.shape
+        flat = weight.reshape(num_classes, -1)
+        rows = _rows(graph, nodes, blocks)
         dense = rows.toarray() if isinstance(rows, sparse.csr_array) else rows
-        values = self.weight * (dense - self.centre)[:, None]
-        features = range(graph.num_features)
-        own = [Column("{}", "own columns", feature) for feature in features]
-        means = MEANS[: len(self._averages(graph))]
-        others = [Column(words, "neighbours' columns", feature) for words in means for feature in features]
-        return Contributions((*own, *others), values, self.bias + self.weight @ self.centre)
+        columns = [Column("{}", "own columns", feature) for feature in range(num_features)]
+        for direction in DIRECTIONS[blocks]:
+            text = f"mean of {{}} over {direction}neighbours"
+            columns += [Column(text, "neighbours' columns", feature) for feature in range(num_features)]
+        return Contributions(tuple(columns), flat * (dense - centre.ravel())[:, None], bias + flat @ centre.ravel())
 
     def state_dict(self) -> dict[str, Tensor]:
-        state = {"weight": self.weight, "bias": self.bias, "centre": self.centre}
+        state = require_fit(self.coefficients, self)._asdict()
         return {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in state.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         shapes = {name: tuple(value.shape) for name, value in state.items()}
         weight = shapes.get("weight", ())
         wanted = {"weight": weight, "bias": weight[:1], "centre": weight[1:]}
-        if len(weight) != 2 or shapes != wanted or any(value.dtype != torch.float64 for value in state.values()):
-            raise DataError(f"{shapes} is not the state of a Logistic.", "Train the model again.")
-        self.weight, self.bias, self.centre = (state[name].numpy() for name in ("weight", "bias", "centre"))
+        blocks = {"none": (1,), "undirected": (2,), "all": (2, 4)}[self.neighbours]
+        fits = len(weight) == 3 and weight[1] in blocks and shapes == wanted
+        if not fits or any(value.dtype != torch.float64 for value in state.values()):
+            raise DataError(
+                f"{shapes} is not the state of a Logistic with neighbours={self.neighbours!r}.",
+                "Use the options of the training, or train the model again.",
+            )
+        self.coefficients = Coefficients(*(state[name].cpu().numpy() for name in Coefficients._fields))
 
 
-def _row_mean(matrix: sparse.csr_array) -> sparse.csr_array:
-    """Return a matrix with rows that sum to 1; rows of zeros stay zero."""
-    sums = matrix.sum(axis=1, dtype=np.float64)
-    return sparse.csr_array(sparse.diags_array(1 / np.where(sums > 0, sums, 1)) @ matrix)
+def _mean_matrices(graph: Graph, blocks: int) -> list[sparse.csr_array]:
+    """Return the matrices whose products with columns are the means over neighbours, for a number of blocks."""
+    directions = DIRECTIONS[blocks]
+    return [mean_matrix(adjacency(graph, direction, weighted=True), np.float64) for direction in directions]
+
+
+def _rows(graph: Graph, nodes: NDArray[np.int64], blocks: int) -> NDArray[np.float64] | sparse.csr_array:
+    """Return own columns and means over neighbours of some nodes, sparse where features are."""
+    x = graph.x if isinstance(graph.x, sparse.csr_array) else graph.dense_features()
+    parts = [x[nodes].astype(np.float64), *(matrix[nodes] @ x for matrix in _mean_matrices(graph, blocks))]
+    return sparse.csr_array(sparse.hstack(parts)) if sparse.issparse(parts[0]) else np.hstack(parts)
 
 
 def _product(graph: Graph, weight: NDArray[np.float64]) -> NDArray[np.float64]:
