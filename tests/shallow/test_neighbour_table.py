@@ -15,6 +15,7 @@ from scipy import sparse
 
 from nlgnn import load_graph
 from nlgnn.errors import DataError, NlgnnWarning
+from nlgnn.graph.descriptions import has_direction
 from nlgnn.graph.graph import Graph
 from nlgnn.shallow import neighbour_statistics, neighbour_table, structure, table_plan
 from nlgnn.shallow.neighbour_statistics import edge_chunks, neighbour_means, neighbour_spreads
@@ -31,7 +32,7 @@ table_graphs = reference.table_graphs
 def test_table_equals_the_literal_one(parts: dict[str, Any], neighbours: Any, with_structure: bool) -> None:
     graph = Graph(**parts)
     table = make_table(graph, Blocks(neighbours, with_structure))
-    directed = graph.directed and neighbours == "all" and table_plan.has_directions(graph)
+    directed = graph.directed and neighbours == "all" and has_direction(graph)
     lists = reference.neighbour_lists(graph, directed)
     expected = [graph.x.astype(float)]
     if neighbours != "none":

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
+from scipy.special import softmax
 
 from each_of import each_of
 from nlgnn import load_graph, make_splits
@@ -116,6 +117,16 @@ def test_new_nodes(model: Any, options: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
+def test_edges_without_direction_are_used_in_both_directions(model: Any) -> None:
+    graph, split = sample()
+    fitted = small(model).fit(graph, split)
+    one_way = replace(graph, directed=False)
+    other_way = replace(one_way, edge_index=graph.edge_index[::-1])
+    np.testing.assert_array_equal(fitted.predict(one_way), fitted.predict(other_way))
+    assert (fitted.predict(one_way) != fitted.predict(graph)).any()
+
+
+@pytest.mark.parametrize("model", MODELS)
 @each_of("options", ["spectral", "labels"])
 def test_new_nodes_are_refused(model: Any, options: str) -> None:
     graph, split = sample()
@@ -170,6 +181,14 @@ def test_strange_graphs(model: Any, case: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
+def test_a_table_without_columns(model: Any) -> None:
+    graph, split = sample(x=np.zeros((120, 0)))
+    for options in ({"neighbours": "none"}, {"structure": False}):
+        with pytest.raises(DataError, match="no features"):
+            small(model, **options).fit(graph, split)
+
+
+@pytest.mark.parametrize("model", MODELS)
 def test_no_training_nodes(model: Any) -> None:
     graph, split = sample()
     with pytest.raises(DataError, match="no labelled training node"):
@@ -177,13 +196,10 @@ def test_no_training_nodes(model: Any) -> None:
 
 
 def with_missing_values(graph: Graph) -> Graph:
-    """Return a graph with missing values, which the constructor refuses."""
     x = graph.x.copy()
     x[::3, 1] = np.nan
     x[:, 2] = np.nan  # all are missing
-    changed = replace(graph)
-    object.__setattr__(changed, "x", x)
-    return changed
+    return replace(graph, x=x)
 
 
 def test_trees_take_missing_values() -> None:
@@ -200,8 +216,10 @@ def test_a_bag_of_words_has_no_missing_values() -> None:
 
 def test_forest_refuses_missing_values() -> None:
     graph, split = sample()
-    with pytest.raises(DataError, match="feature column 1 has missing values"):
-        small(Forest).fit(with_missing_values(graph), split)
+    missing, fitted = with_missing_values(graph), small(Forest).fit(graph, split)
+    for use in (lambda: small(Forest).fit(missing, split), lambda: fitted.predict(missing)):
+        with pytest.raises(DataError, match=r"feature column 1 of node 0 is missing.*Forest"):
+            use()
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -283,6 +301,17 @@ def test_contributions_without_edges_are_own_columns() -> None:
     graph, split = sample()
     groups = small(Trees, neighbours="none").fit(graph, split).contributions(graph, np.arange(9)).by_group()
     assert [group for group, values in groups.items() if values.any()] == ["own columns"]
+
+
+def test_contributions_add_up_if_a_class_has_no_training_nodes() -> None:
+    graph, split = sample(300)
+    for seen in ((0, 2), (1,)):
+        some = Split(split.train & np.isin(graph.y, seen), split.val, split.test)
+        fitted = small(Trees).fit(graph, some)
+        found = fitted.contributions(graph, np.arange(9))
+        odds = softmax(found.values.sum(axis=2) + found.expected, axis=1)
+        np.testing.assert_allclose(odds, fitted.predict(graph)[:9], atol=1e-5)
+        assert fitted.contributions(graph, np.arange(0)).values.shape == (0, *found.values.shape[1:])
 
 
 def test_contributions_with_one_class() -> None:

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nlgnn.errors import DataError
-from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, checked
+from nlgnn.shallow.base import Neighbours
 from nlgnn.shallow.table_model import Rows, TableModel
-from nlgnn.shallow.table_plan import Blocks, Neighbours
+from nlgnn.shallow.table_plan import Blocks
 from nlgnn.shallow.trees import PositiveShare
 
 ROWS_AT_ONCE = 512  # rows of all trees that are followed together
@@ -77,14 +77,6 @@ class Forest(TableModel):
         self.column_share = column_share
         self.min_leaf = min_leaf
         self.nodes: TreeNodes | None = None
-
-    def check_table(self, graph: Graph, x: Float[np.ndarray, "k w"]) -> None:
-        if np.isnan(x).any():
-            column = int(np.isnan(x).any(axis=0).argmax())
-            raise DataError(
-                f"graph {graph.name!r}: feature column {column} has missing values, which Forest does not take.",
-                "Fill them, such as by the median of the column, or use Trees.",
-            )
 
     def learn(self, train: Rows, val: Rows, num_classes: int, metric: str, seed: int) -> None:
         from sklearn.ensemble import ExtraTreesClassifier

@@ -15,14 +15,14 @@ ONE_HOP_PRIOR, TWO_HOP_PRIOR = 2.0, 1.0  # labels that are added to those of nei
 
 def two_hop_paths(directions: Mapping[str, sparse.csr_array]) -> dict[str, tuple[str, str]]:
     """Return the paths of two edges whose ends are counted: a name, and the directions of both edges."""
-    if "out" not in directions:
-        return {"at two hops": ("all", "all")}
+    if "out-" not in directions:
+        return {"at two hops": ("", "")}
     return {
-        "two steps out": ("out", "out"),
-        "two steps in": ("in", "in"),
-        "one step out and one in": ("out", "in"),
-        "one step in and one out": ("in", "out"),
-        "at two hops": ("all", "all"),
+        "two steps out": ("out-", "out-"),
+        "two steps in": ("in-", "in-"),
+        "one step out and one in": ("out-", "in-"),
+        "one step in and one out": ("in-", "out-"),
+        "at two hops": ("", ""),
     }
 
 
@@ -42,8 +42,8 @@ def label_shares(
     whether these columns help.
 
     Args:
-        directions: The 0/1 matrices of neighbours without loops, by direction: "all", and "out" and "in" if the
-            graph has directions.
+        directions: The 0/1 matrices of neighbours without loops, by direction: "" for all, and "out-" and "in-" if
+            the graph has directions.
         known: The labels of training nodes, and -1 for all other nodes.
         num_classes: The number of classes.
 
@@ -51,27 +51,27 @@ def label_shares(
         The columns in the order of `label_names`, as float32.
 
     Example:
-        >>> pair = {"all": sparse.csr_array(np.array([[0, 1], [1, 0]], np.float32))}
+        >>> pair = {"": sparse.csr_array(np.array([[0, 1], [1, 0]], np.float32))}
         >>> print(label_shares(pair, np.array([0, 1]), 2).round(2))
         [[0.33 0.67 0.69 0.5  0.5 ]
          [0.67 0.33 0.69 0.5  0.5 ]]
     """
     paths = two_hop_paths(directions)
-    degree = {way: np.maximum(np.diff(matrix.indptr), 1) for way, matrix in directions.items()}
+    degree = {direction: np.maximum(np.diff(matrix.indptr), 1) for direction, matrix in directions.items()}
     returns = {name: returning_paths(directions[one], directions[two]) for name, (one, two) in paths.items()}
     shown = (known >= 0).astype(np.float64)
-    reached = {way: matrix @ shown for way, matrix in directions.items()}
+    reached = {direction: matrix @ shown for direction, matrix in directions.items()}
     totals = {name: directions[one] @ reached[two] - returns[name] * shown for name, (one, two) in paths.items()}
     table = np.empty((len(known), len(label_names(directions, [""] * num_classes))), np.float32)
     for start in range(0, num_classes, CLASSES_AT_ONCE):
         classes = np.arange(start, min(start + CLASSES_AT_ONCE, num_classes))
         one_hot = (known[:, None] == classes).astype(np.float64)
-        counts = {way: matrix @ one_hot for way, matrix in directions.items()}
+        counts = {direction: matrix @ one_hot for direction, matrix in directions.items()}
         place = 0
-        for way in directions:
-            shares = smoothed(counts[way], reached[way], ONE_HOP_PRIOR, num_classes)
+        for direction in directions:
+            shares = smoothed(counts[direction], reached[direction], ONE_HOP_PRIOR, num_classes)
             table[:, place + classes] = shares
-            table[:, place + num_classes] = np.log1p(reached[way])
+            table[:, place + num_classes] = np.log1p(reached[direction])
             place += num_classes + 1
         for name, (one, two) in paths.items():
             ends = directions[one] @ counts[two] - returns[name][:, None] * one_hot
@@ -83,11 +83,10 @@ def label_shares(
 
 def label_names(directions: Mapping[str, sparse.csr_array], class_names: Sequence[str]) -> list[str]:
     """Return a name per column of `label_shares`."""
-    around = {way: "neighbours" if way == "all" else f"{way}-neighbours" for way in directions}
     names = []
-    for words in around.values():
-        names += [f"share of class {name} among training {words}" for name in class_names]
-        names.append(f"log number of training {words}")
+    for direction in directions:
+        names += [f"share of class {name} among training {direction}neighbours" for name in class_names]
+        names.append(f"log number of training {direction}neighbours")
     for path in two_hop_paths(directions):
         names += [f"share of class {name} among training nodes {path}" for name in class_names]
     return names

@@ -126,7 +126,7 @@ def fill_table(graph: Graph, blocks: Blocks, plan: TablePlan) -> NeighbourTable:
     directions = {} if blocks.neighbours == "none" else directions_of(graph, plan.by_direction)
     structural: dict[str, NDArray[np.float32]] = {}
     if directions and blocks.structure:
-        structural = structure_columns(directions["all"], directions.get("out"), directions.get("in"))
+        structural = structure_columns(directions[""], directions.get("out-"), directions.get("in-"))
     own = own_features(graph, plan)
     width = own.shape[1]
     columns = table_columns(plan, width, list(directions), list(structural))
@@ -163,8 +163,8 @@ def table_columns(
         structural: The names of the structural columns.
     """
     texts = ["{}"]
-    for way in directions:
-        around = "neighbours" if way == "all" else f"{way}-neighbours"
+    for direction in directions:
+        around = f"{direction}neighbours"
         statistics = STATISTICS if plan.spreads else STATISTICS[:1]
         texts += [f"{statistic} of {{}} over {around}" for statistic in statistics]
         texts.append(f"mean of {{}} over {around} of {around}")

@@ -14,10 +14,10 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nlgnn.errors import DataError, NlgnnError
+from nlgnn.errors import DataError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
-from nlgnn.shallow.base import ShallowModel
+from nlgnn.shallow.base import ShallowModel, labelled_parts, require_fit
 from nlgnn.shallow.neighbour_table import NeighbourTable, neighbour_table
 from nlgnn.shallow.state import bytes_tensor, tensor_bytes, with_checksum, without_checksum
 from nlgnn.shallow.table_plan import Blocks, TablePlan
@@ -56,6 +56,8 @@ class TableModel(ShallowModel):
         labels: Whether shares of training labels around a node are columns.
     """
 
+    takes_missing_values: bool = False
+
     def __init__(self, blocks: Blocks, labels: bool) -> None:
         self.blocks = blocks
         self.uses_edges = blocks.neighbours != "none"
@@ -79,13 +81,9 @@ class TableModel(ShallowModel):
     def load_learned_state(self, state: Mapping[str, Tensor]) -> None:
         """Set what `learn` has learned, from a state whose checksum is right."""
 
-    def check_table(self, graph: Graph, x: Float[np.ndarray, "k w"]) -> None:
-        """Raise an error if the model cannot read some rows of the table."""
-
-    def fit(self, graph: Graph, split: Split, metric: str = "accuracy", seed: int = 0) -> TableModel:
-        train, val = np.flatnonzero(split.train & graph.labelled), np.flatnonzero(split.val & graph.labelled)
-        if len(train) == 0:
-            raise DataError(f"graph {graph.name!r} has no labelled training node.", "Use another split.")
+    def fit(self, graph: Graph, split: Split, metric: str = "accuracy", seed: int = 0) -> Self:
+        self.check_features(graph)
+        train, val = labelled_parts(graph, split)
         classes = np.unique(graph.y[train])
         val = val[np.isin(graph.y[val], classes)]  # no round could be right about the others
         table = neighbour_table(graph, self.blocks)
@@ -96,7 +94,12 @@ class TableModel(ShallowModel):
         self.fitted = Fitted(table.plan, graph.num_classes, classes, known)
         if len(classes) == 1:
             return self  # its probability is 1, whatever the columns are
-        rows = self.row_reader(graph, table, self.fitted)
+        rows = self.row_reader(table, self.fitted)
+        if rows(train[:1]).size == 0:
+            raise DataError(
+                f"graph {graph.name!r} has no features, and the table has no other columns.",
+                "Give features, or choose neighbours and structure.",
+            )
         parts = [Rows(rows(nodes), np.searchsorted(classes, graph.y[nodes])) for nodes in (train, val)]
         self.learn(parts[0], parts[1], len(classes), metric, seed)
         return self
@@ -107,54 +110,50 @@ class TableModel(ShallowModel):
         if len(fitted.classes) == 1:
             result[:, fitted.classes] = 1
             return result
-        rows = self.row_reader(graph, neighbour_table(graph, self.blocks, fitted.plan), fitted)
+        rows = self.row_reader(neighbour_table(graph, self.blocks, fitted.plan), fitted)
         for nodes in node_chunks(graph.num_nodes):
             result[nodes[:, None], fitted.classes] = self.probabilities(rows(nodes))
         return result
 
+    def check_features(self, graph: Graph) -> None:
+        """Raise an error if values are missing and the model does not take missing values."""
+        if not self.takes_missing_values:
+            graph.require_features(type(self).__name__)
+
     def checked_fit(self, graph: Graph) -> Fitted:
         """Return what the model knows; raise an error if it is not fitted or does not know the nodes of a graph."""
-        if self.fitted is None:
-            raise NlgnnError(f"{type(self).__name__} is not fitted.", "Call fit first.")
-        known = self.fitted.known
-        if known is not None and len(known) != graph.num_nodes:
+        fitted = require_fit(self.fitted, self)
+        self.check_features(graph)
+        if fitted.known is not None and len(fitted.known) != graph.num_nodes:
             raise DataError(
-                f"graph {graph.name!r} has {graph.num_nodes} nodes, but the model knows the labels of {len(known)} "
-                "nodes by their number.",
+                f"graph {graph.name!r} has {graph.num_nodes} nodes, but the model knows the labels of "
+                f"{len(fitted.known)} nodes by their number.",
                 "Predict for the graph of the training, or train without labels as columns.",
             )
-        return self.fitted
+        return fitted
 
-    def row_reader(
-        self, graph: Graph, table: NeighbourTable, fitted: Fitted
-    ) -> Callable[[NDArray[np.int64]], NDArray[np.float32]]:
+    def row_reader(self, table: NeighbourTable, fitted: Fitted) -> Callable[[NDArray[np.int64]], NDArray[np.float32]]:
         """Return a function that returns the rows of some nodes, label shares included."""
-        known, num_classes = fitted.known, fitted.num_classes
-        shares = None if known is None else table.label_shares(known, num_classes)
-
-        def rows(nodes: NDArray[np.int64]) -> NDArray[np.float32]:
-            x = table.values[nodes]
-            self.check_table(graph, x)
-            return x if shares is None else np.concatenate([x, shares[nodes]], axis=1)
-
-        return rows
+        if fitted.known is None:
+            return lambda nodes: table.values[nodes]
+        shares = table.label_shares(fitted.known, fitted.num_classes)
+        return lambda nodes: np.concatenate([table.values[nodes], shares[nodes]], axis=1)
 
     def state_dict(self) -> dict[str, Tensor]:
-        if self.fitted is None:
-            raise NlgnnError(f"{type(self).__name__} is not fitted.", "Call fit first.")
-        plan = self.fitted.plan
+        fitted = require_fit(self.fitted, self)
+        plan = fitted.plan
         facts = {
             "model": type(self).__name__,
             "blocks": asdict(self.blocks),
             "num_features": plan.num_features,
             "by_direction": plan.by_direction,
             "spreads": plan.spreads,
-            "num_classes": self.fitted.num_classes,
+            "num_classes": fitted.num_classes,
         }
-        state = {"facts": bytes_tensor(json.dumps(facts).encode()), "classes": torch.from_numpy(self.fitted.classes)}
-        arrays = {"components": plan.components, "spectral": plan.spectral, "known": self.fitted.known}
+        state = {"facts": bytes_tensor(json.dumps(facts).encode()), "classes": torch.from_numpy(fitted.classes)}
+        arrays = {"components": plan.components, "spectral": plan.spectral, "known": fitted.known}
         state |= {name: torch.from_numpy(array) for name, array in arrays.items() if array is not None}
-        if len(self.fitted.classes) > 1:
+        if len(fitted.classes) > 1:
             state |= self.learned_state()
         return with_checksum(state)
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 from scipy import sparse
 
 from nlgnn.errors import DataError, NlgnnWarning
+from nlgnn.graph.descriptions import adjacency, has_direction, unit_rows, weighted_columns
 from nlgnn.graph.features import row_chunks
 from nlgnn.graph.graph import Graph
+from nlgnn.shallow.base import Neighbours
 from nlgnn.shallow.truncated_svd import project, right_singular_vectors
 
-Neighbours = Literal["none", "undirected", "all"]
 COMPONENTS, SPECTRAL_COMPONENTS = 64, 32
 BAG_OF_WORDS_SHARE = 0.1  # dense features with fewer values other than 0 are treated as sparse ones
 LARGEST_TABLE = 4 * 2**30  # bytes
@@ -61,7 +61,7 @@ class TablePlan:
 def make_plan(graph: Graph, blocks: Blocks) -> TablePlan:
     """Return the plan of a table that suits a graph, reduced with a warning if the table would be too large."""
     edges = blocks.neighbours != "none"
-    by_direction = blocks.neighbours == "all" and has_directions(graph)
+    by_direction = blocks.neighbours == "all" and has_direction(graph)
     rank = min(COMPONENTS, graph.num_nodes) if is_bag_of_words(graph) else None
     spreads = edges and rank is None
     if spreads and table_bytes(graph, blocks, by_direction, spreads, rank) > LARGEST_TABLE:
@@ -72,7 +72,7 @@ def make_plan(graph: Graph, blocks: Blocks) -> TablePlan:
         while rank > 1 and table_bytes(graph, blocks, by_direction, spreads, rank) > LARGEST_TABLE:
             rank //= 2
         warn_reduced(graph, f"The {graph.num_features} feature columns are replaced by {rank} singular components.")
-    if rank is not None and has_missing_values(graph):
+    if rank is not None and graph.has_missing_features:
         raise DataError(
             f"graph {graph.name!r} has missing values in {graph.num_features} feature columns, which are too many to "
             "use as they are.",
@@ -102,17 +102,9 @@ def table_bytes(graph: Graph, blocks: Blocks, by_direction: bool, spreads: bool,
     return 4 * columns * graph.num_nodes
 
 
-def has_directions(graph: Graph) -> bool:
-    """Return whether directions of a graph have a meaning, and an edge has no reverse."""
-    return graph.directed and bool(graph.directed_adjacency.nnz != graph.undirected_adjacency.nnz)
-
-
 def directions_of(graph: Graph, by_direction: bool) -> dict[str, sparse.csr_array]:
-    """Return the 0/1 matrices of neighbours by direction."""
-    if not by_direction:
-        return {"all": graph.undirected_adjacency}
-    outgoing = graph.directed_adjacency
-    return {"out": outgoing, "in": sparse.csr_array(outgoing.T), "all": graph.undirected_adjacency}
+    """Return the 0/1 matrices of neighbours by direction, as `adjacency` names directions."""
+    return {direction: adjacency(graph, direction) for direction in (("out-", "in-", "") if by_direction else ("",))}
 
 
 def is_bag_of_words(graph: Graph) -> bool:
@@ -125,13 +117,6 @@ def is_bag_of_words(graph: Graph) -> bool:
     return filled < BAG_OF_WORDS_SHARE * graph.x.size
 
 
-def has_missing_values(graph: Graph) -> bool:
-    """Return whether a feature value is NaN."""
-    if isinstance(graph.x, sparse.csr_array):
-        return bool(np.isnan(graph.x.data).any())
-    return any(bool(np.isnan(rows).any()) for _, rows in row_chunks(graph.x))
-
-
 def spectral_coordinates(directions: dict[str, sparse.csr_array]) -> Float[np.ndarray, "n s"]:
     """Return left singular vectors, times singular values, of adjacency rows of unit length, for each direction.
 
@@ -139,10 +124,6 @@ def spectral_coordinates(directions: dict[str, sparse.csr_array]) -> Float[np.nd
     """
     parts = []
     for matrix in directions.values():
-        column_sums = np.bincount(matrix.indices, minlength=matrix.shape[0])
-        weights = 1 / np.sqrt(column_sums[matrix.indices])
-        weighted = sparse.csr_array((weights.astype(np.float32), matrix.indices, matrix.indptr), matrix.shape)
-        norms = np.sqrt(weighted.power(2).sum(axis=1))
-        weighted.data /= np.repeat(norms, np.diff(matrix.indptr))
-        parts.append(project(weighted, right_singular_vectors(weighted, SPECTRAL_COMPONENTS)))
+        rows = unit_rows(weighted_columns(matrix))
+        parts.append(project(rows, right_singular_vectors(rows, SPECTRAL_COMPONENTS)))
     return np.concatenate(parts, axis=1)

@@ -14,11 +14,11 @@ from torch import Tensor
 from nlgnn.errors import DataError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Positive, checked
-from nlgnn.shallow.base import Contributions
+from nlgnn.shallow.base import ABSENT, Contributions, Neighbours
 from nlgnn.shallow.neighbour_table import neighbour_table
 from nlgnn.shallow.state import bytes_tensor, tensor_bytes
 from nlgnn.shallow.table_model import Rows, TableModel
-from nlgnn.shallow.table_plan import Blocks, Neighbours
+from nlgnn.shallow.table_plan import Blocks
 
 PositiveShare = Annotated[float, Field(gt=0, le=1)]
 PATIENCE = 50  # rounds without improvement on validation nodes
@@ -47,6 +47,8 @@ class Trees(TableModel):
         >>> Trees(rounds=5).fit(graph, make_splits(graph, "random-60", runs=1)[0]).predict(graph).shape[1]
         4
     """
+
+    takes_missing_values = True
 
     @checked
     def __init__(
@@ -117,7 +119,8 @@ class Trees(TableModel):
             nodes: The node numbers.
 
         Returns:
-            The contributions, for all classes of the graph. Classes without training nodes have none.
+            The contributions, for all classes of the graph. Classes without training nodes have none, and a low
+            expected logit.
 
         Raises:
             NlgnnError: If the model is not fitted.
@@ -127,13 +130,15 @@ class Trees(TableModel):
         table = neighbour_table(graph, self.blocks, fitted.plan)
         columns = table.columns + (table.label_columns(graph.class_names) if self.labels else ())
         values = np.zeros((len(nodes), fitted.num_classes, len(columns)))
-        expected = np.zeros(fitted.num_classes)
-        if len(fitted.classes) > 1:
-            x = self.row_reader(graph, table, fitted)(np.asarray(nodes))
-            found = self.booster.predict(x, pred_contrib=True).reshape(len(nodes), -1, len(columns) + 1)
+        expected = np.full(fitted.num_classes, ABSENT)
+        expected[fitted.classes] = 0
+        if len(nodes) and len(fitted.classes) > 1:
+            x = self.row_reader(table, fitted)(np.asarray(nodes))
+            found = self.booster.predict(x, pred_contrib=True, num_threads=torch.get_num_threads())
+            found = found.reshape(len(nodes), -1, len(columns) + 1)
             classes = fitted.classes[-found.shape[1] :]  # the second of two classes
             values[:, classes] = found[:, :, :-1]
-            expected[classes] = found[0, :, -1] if len(nodes) else 0
+            expected[classes] = found[0, :, -1]
         return Contributions(columns, values, expected)
 
 
