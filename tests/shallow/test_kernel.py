@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.kernel_ridge import KernelRidge
 
 from each_of import each_of
-from nlgnn.errors import DataError, OptionError
+from nlgnn.errors import DataError, NlgnnError, OptionError
 from nlgnn.graph import Graph, Split
 from nlgnn.graph.descriptions import DESCRIPTIONS
 from nlgnn.shallow import similarity
@@ -152,6 +152,7 @@ def test_temperature_has_the_largest_likelihood() -> None:
         return float(torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels)))
 
     assert loss(best) <= min(loss(best * 1.3), loss(best / 1.3))
+    assert Validation("log-loss", labels).score(scores).metric == pytest.approx(-100 * loss(best), rel=1e-4)
     assert Validation("accuracy", labels).score(scores).likelihood == pytest.approx(-loss(best), rel=1e-4)
 
 
@@ -243,19 +244,20 @@ def test_unlabelled_nodes_are_not_trained_on() -> None:
 def test_a_part_without_labels_is_refused(part: str) -> None:
     graph, split = random_graph(), thirds(90)
     parts = {"train": split.train, "val": split.val, "test": split.test, part: np.zeros(90)}
-    with pytest.raises(DataError, match=r"No (training|validation) node"):
+    with pytest.raises(DataError, match=r"no labelled (training|validation) node"):
         KernelClassifier().fit(graph, Split(**parts))
 
 
 def test_missing_features_are_refused() -> None:
-    graph = random_graph()
-    graph.x[3, 2] = np.nan  # a graph refuses them too, where it is built
-    with pytest.raises(DataError, match="Fill"):
-        KernelClassifier().fit(graph, thirds(90))
+    x = random_graph().x.copy()
+    x[3, 2] = np.nan
+    with pytest.raises(DataError, match=r"column 2 of node 3 is missing.*\nFill"):
+        KernelClassifier().fit(random_graph(x=x), thirds(90))
+    assert KernelClassifier("links+degrees").fit(random_graph(x=x), thirds(90)).votes.kernels
 
 
 def test_unfitted_model() -> None:
-    with pytest.raises(OptionError, match="not fitted"):
+    with pytest.raises(NlgnnError, match="not fitted"):
         KernelClassifier().predict(random_graph())
 
 

@@ -23,7 +23,7 @@ from nlgnn.graph.descriptions import DESCRIPTIONS, description_names
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.nn.base import Count, Positive, checked
-from nlgnn.shallow.base import ShallowModel
+from nlgnn.shallow.base import ShallowModel, labelled_parts, require_fit
 from nlgnn.shallow.kernel_search import Validation, choose_kernels
 from nlgnn.shallow.kernel_votes import KernelVotes, Nodes, add_votes, anchor_rows, kernel_by_number
 from nlgnn.shallow.ridge import solve_nystroem, solve_ridge
@@ -104,11 +104,9 @@ class KernelClassifier(ShallowModel):
         Raises:
             DataError: If no training node or no validation node has a label, or if features are missing.
         """
-        split.check_length(graph.num_nodes, f"graph {graph.name!r}")
-        train, val = (np.flatnonzero(part & graph.labelled) for part in (split.train, split.val))
-        if not (len(train) and len(val)):
-            part = "validation" if len(train) else "training"
-            raise DataError(f"No {part} node has a label.", "Use a split with labelled training and validation nodes.")
+        train, val = labelled_parts(graph, split)
+        if len(val) == 0:
+            raise DataError(f"graph {graph.name!r} has no labelled validation node.", "Use another split.")
         rng = np.random.default_rng(seed)
         one_hot = np.eye(graph.num_classes, dtype=np.float32)[graph.y[train]]
         mean = one_hot.mean(axis=0)
@@ -160,9 +158,7 @@ class KernelClassifier(ShallowModel):
     @property
     def votes(self) -> KernelVotes:
         """The chosen kernels and the votes of training nodes, once the model is fitted."""
-        if self._votes is None:
-            raise OptionError("The model is not fitted.", "Call fit(graph, split) first.")
-        return self._votes
+        return require_fit(self._votes, self)
 
     def predict(self, graph: Graph) -> Float[np.ndarray, "n c"]:
         """Return the probability of each class for every node.

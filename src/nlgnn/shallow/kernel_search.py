@@ -38,8 +38,10 @@ class Validation(NamedTuple):
 
     def score(self, scores: Floats) -> Score:
         """Return the validation score of the scores of validation nodes, `[v, c]`."""
-        value = measure(self.metric, torch.from_numpy(scores), torch.from_numpy(self.labels))
-        return Score(value, float(self._likelihoods(scores).max()))
+        likelihood = float(self._likelihoods(scores).max())
+        if self.metric == "log-loss":  # of the probabilities that are predicted, which depend on the temperature
+            return Score(100 * likelihood, likelihood)
+        return Score(measure(self.metric, torch.from_numpy(scores), torch.from_numpy(self.labels)), likelihood)
 
     def temperature(self, scores: Floats) -> float:
         """Return the temperature whose probabilities softmax(scores / T) have the largest likelihood."""

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from nlgnn.errors import DataError
-from nlgnn.graph.descriptions import Description, describe, unit_rows
+from nlgnn.graph.descriptions import Description, describe, unit_rows, uses_features
 from nlgnn.graph.graph import Graph
 
 KEPT_BYTES = 1 << 30  # for matrices of all pairs of nodes, which the splits of a graph share
@@ -91,14 +90,11 @@ def comparable_rows(graph: Graph, description: str) -> Description:
     Raises:
         DataError: If a value is missing.
     """
+    if uses_features(description):
+        graph.require_features("a kernel")
     rows = describe(graph, description)
     if description == "degrees":
         return rows
-    if not np.isfinite(rows.data if isinstance(rows, sparse.csr_array) else rows).all():
-        raise DataError(
-            f"graph {graph.name!r}: some features are missing or infinite, and a kernel cannot compare them.",
-            "Fill them before building the graph, for instance with the mean of the column.",
-        )
     rows = unit_rows(rows)
     size = rows.shape[0] * rows.shape[1]
     if isinstance(rows, sparse.csr_array) and rows.nnz > DENSE_SHARE * size and 4 * size <= KEPT_BYTES:
