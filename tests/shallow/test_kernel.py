@@ -20,7 +20,7 @@ from nlgnn.graph.descriptions import DESCRIPTIONS
 from nlgnn.shallow import similarity
 from nlgnn.shallow.kernel import KernelClassifier
 from nlgnn.shallow.kernel_search import Validation
-from nlgnn.shallow.ridge import solve_nystroem, solve_ridge
+from nlgnn.shallow.kernel_votes import solve_nystroem, solve_ridge
 from nlgnn.shallow.similarity import closeness, comparable_rows, similarities_of
 
 FEATURES_ONLY = "features+means+degrees"

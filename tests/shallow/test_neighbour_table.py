@@ -17,13 +17,13 @@ from nlgnn import load_graph
 from nlgnn.errors import DataError, NlgnnWarning
 from nlgnn.graph.descriptions import has_direction
 from nlgnn.graph.graph import Graph
-from nlgnn.shallow import neighbour_statistics, neighbour_table, structure, table_plan
-from nlgnn.shallow.neighbour_statistics import edge_chunks, neighbour_means, neighbour_spreads
-from nlgnn.shallow.neighbour_table import Column
+from nlgnn.shallow import neighbour_statistics, neighbour_table
+from nlgnn.shallow.base import Column
+from nlgnn.shallow.neighbour_statistics import neighbour_means, neighbour_spreads
+from nlgnn.shallow.neighbour_table import Blocks
 from nlgnn.shallow.neighbour_table import neighbour_table as make_table
-from nlgnn.shallow.structure import clustering
-from nlgnn.shallow.table_plan import Blocks
-from nlgnn.tables.structural import exact_clustering
+from nlgnn.tables import structural
+from nlgnn.tables.structural import clustering, edge_chunks
 
 table_graphs = reference.table_graphs
 
@@ -64,7 +64,7 @@ def test_chunks_change_nothing(parts: dict[str, Any], size: int) -> None:
     graph, again = Graph(**parts), Graph(**parts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(neighbour_statistics, "VALUES_AT_ONCE", size)
-        patch.setattr(structure, "PATHS_AT_ONCE", size)
+        patch.setattr(structural, "PATHS_AT_ONCE", size)
         chunked = make_table(graph, Blocks()).values
     np.testing.assert_array_equal(chunked, make_table(again, Blocks()).values)
 
@@ -170,7 +170,7 @@ def test_features_on_disk(tmp_path: Path) -> None:
     ("largest", "columns"), [(10**9, 10 * 16), (4 * 100 * 70, 10 * 7), (4 * 100 * 40, 5 * 7), (1, 7)]
 )
 def test_a_large_table_is_reduced(largest: int, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_plan, "LARGEST_TABLE", largest)
+    monkeypatch.setattr(neighbour_table, "LARGEST_TABLE", largest)
     rng = np.random.default_rng(0)
     graph = Graph(rng.random((100, 10)), rng.integers(100, size=(2, 300)), np.zeros(100, int), directed=True)
     with warnings.catch_warnings(record=True) as caught:
@@ -231,7 +231,6 @@ def test_spectral_coordinates_of_small_graphs(n: int, num_edges: int) -> None:
 def test_no_edge_is_read_without_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = Graph([[1.0], [2.0]], [[0], [1]], [0, 1])
     monkeypatch.setattr(neighbour_table, "directions_of", None)
-    monkeypatch.setattr(table_plan, "directions_of", None)
     table = make_table(graph, Blocks("none", structure=True, spectral=True))
     assert table.values.tolist() == [[1.0], [2.0]]
 
@@ -242,7 +241,9 @@ def test_real_graphs(name: str, data_root: Path) -> None:
     table = make_table(graph, Blocks(spectral=True))
     assert np.isfinite(table.values).all()
     assert table.plan.by_direction == (name == "chameleon")
-    np.testing.assert_allclose(clustering(graph.undirected_adjacency), exact_clustering(graph.undirected_adjacency))
+    links = graph.undirected_adjacency
+    degree, closed = np.diff(links.indptr), (links @ links).multiply(links).sum(axis=1)
+    np.testing.assert_allclose(clustering(links), closed / np.maximum(degree * (degree - 1), 1))
     near = reference.neighbour_lists(graph, table.plan.by_direction)["all"]
     place = [column.name() for column in table.columns].index("mean of component 0 of the features over neighbours")
     expected = reference.over_neighbours(np.mean, near, table.values[:, :1].astype(float))

@@ -16,9 +16,9 @@ from nlgnn import load_graph, make_splits
 from nlgnn.errors import DataError, NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, random_split
+from nlgnn.shallow.base import bytes_tensor
 from nlgnn.shallow.forest import Forest, round_down, tree_nodes
-from nlgnn.shallow.state import CHECKSUM, bytes_tensor, checksum
-from nlgnn.shallow.table_model import TableModel
+from nlgnn.shallow.table_model import CHECKSUM, TableModel, checksum
 from nlgnn.shallow.trees import Trees
 from nlgnn.training.metrics import measure
 

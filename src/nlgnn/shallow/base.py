@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -149,3 +150,18 @@ def require_fit(learned: T | None, model: ShallowModel) -> T:
     if learned is None:
         raise NlgnnError(f"{type(model).__name__} is not fitted.", "Call fit first.")
     return learned
+
+
+def bytes_tensor(text: bytes) -> Tensor:
+    """Return bytes as a tensor.
+
+    Example:
+        >>> bytes_tensor(b"ab")
+        tensor([97, 98], dtype=torch.uint8)
+    """
+    return torch.from_numpy(np.frombuffer(text, np.uint8).copy())
+
+
+def tensor_bytes(tensor: Tensor) -> bytes:
+    """Return the bytes of a tensor."""
+    return tensor.detach().cpu().contiguous().flatten().numpy().tobytes()

@@ -14,8 +14,8 @@ from torch import Tensor
 from nlgnn.errors import DataError
 from nlgnn.nn.base import Count, checked
 from nlgnn.shallow.base import Neighbours
+from nlgnn.shallow.neighbour_table import Blocks
 from nlgnn.shallow.table_model import Rows, TableModel
-from nlgnn.shallow.table_plan import Blocks
 from nlgnn.shallow.trees import PositiveShare
 
 ROWS_AT_ONCE = 512  # rows of all trees that are followed together

@@ -25,8 +25,15 @@ from nlgnn.graph.splits import Split
 from nlgnn.nn.base import Count, Positive, checked
 from nlgnn.shallow.base import ShallowModel, labelled_parts, require_fit
 from nlgnn.shallow.kernel_search import Validation, choose_kernels
-from nlgnn.shallow.kernel_votes import KernelVotes, Nodes, add_votes, anchor_rows, kernel_by_number
-from nlgnn.shallow.ridge import solve_nystroem, solve_ridge
+from nlgnn.shallow.kernel_votes import (
+    KernelVotes,
+    Nodes,
+    add_votes,
+    anchor_rows,
+    kernel_by_number,
+    solve_nystroem,
+    solve_ridge,
+)
 from nlgnn.shallow.similarity import MOST_KERNELS, Kernel, node_chunks, similarities_of
 
 GAMMAS = (1.0, 4.0, 6.0, 16.0)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nlgnn.shallow.ridge import Floats, solve_ridge
+from nlgnn.shallow.kernel_votes import Floats, solve_ridge
 from nlgnn.shallow.similarity import Kernel, Similarities, kernel_values
 from nlgnn.training.metrics import measure
 

@@ -1,17 +1,19 @@
-"""Structural columns: degrees, PageRank and clustering of each node."""
+"""Structural columns: degrees, PageRank, clustering and spectral coordinates of each node."""
 
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy import sparse
 
-from nlgnn.shallow.neighbour_statistics import edge_chunks, neighbour_means
-from nlgnn.tables.structural import log_degree, sampled_clustering
+from nlgnn.graph.descriptions import unit_rows, weighted_columns
+from nlgnn.shallow.neighbour_statistics import neighbour_means
+from nlgnn.shallow.truncated_svd import project, right_singular_vectors
+from nlgnn.tables.structural import clustering, log_degree
 
-EXACT_PATHS = 10**9  # with more paths of two edges, the clustering is estimated from random pairs of neighbours
-PATHS_AT_ONCE = 1 << 23
 PAGERANK_STEPS, DAMPING = 30, 0.85
+SPECTRAL_COMPONENTS = 32
 
 
 def structure_columns(
@@ -57,29 +59,13 @@ def log_pagerank(outgoing: sparse.csr_array, incoming: sparse.csr_array | None =
     return np.log(rank)
 
 
-def clustering(adjacency: sparse.csr_array) -> NDArray[np.float64]:
-    """Return the share of pairs of neighbours that are linked; 0 with fewer than two neighbours.
+def spectral_coordinates(directions: dict[str, sparse.csr_array]) -> Float[np.ndarray, "n s"]:
+    """Return left singular vectors, times singular values, of adjacency rows of unit length, for each direction.
 
-    Edges are directed from the smaller to the larger degree. No node then has many out-edges, which keeps the number of
-    paths of two edges low. A triangle u → v, v → w, u → w is counted at u by the first product, and at v and w by
-    the second.
+    Entries of the adjacency matrix are divided by the square root of their column sums before.
     """
-    degree = np.diff(adjacency.indptr).astype(np.int64)
-    order = np.argsort(degree, kind="stable")
-    upper = sparse.csr_array(sparse.triu(adjacency[order][:, order], format="csr"))
-    lower = sparse.csr_array(upper.T)
-    num_out = np.diff(upper.indptr).astype(np.int64)
-    paths = np.concatenate([[0], np.cumsum(num_out[upper.indices])])[upper.indptr]
-    paths += np.concatenate([[0], np.cumsum(num_out[lower.indices])])[lower.indptr]
-    if paths[-1] > EXACT_PATHS:
-        return sampled_clustering(adjacency)
-    triangles = np.zeros(len(degree))
-    for start, stop in edge_chunks(paths, PATHS_AT_ONCE):
-        rows = upper[start:stop]
-        triangles[start:stop] += (rows @ upper).multiply(rows).sum(axis=1)
-        closed = (lower[start:stop] @ upper).multiply(rows)
-        triangles[start:stop] += closed.sum(axis=1)
-        triangles += closed.sum(axis=0)
-    shares = np.empty(len(degree))
-    shares[order] = triangles
-    return np.asarray(2 * shares / np.maximum(degree * (degree - 1), 1))
+    parts = []
+    for matrix in directions.values():
+        rows = unit_rows(weighted_columns(matrix))
+        parts.append(project(rows, right_singular_vectors(rows, SPECTRAL_COMPONENTS)))
+    return np.concatenate(parts, axis=1)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import NamedTuple
 
@@ -17,12 +18,11 @@ from torch import Tensor
 from nlgnn.errors import DataError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
-from nlgnn.shallow.base import ShallowModel, labelled_parts, require_fit
-from nlgnn.shallow.neighbour_table import NeighbourTable, neighbour_table
-from nlgnn.shallow.state import bytes_tensor, tensor_bytes, with_checksum, without_checksum
-from nlgnn.shallow.table_plan import Blocks, TablePlan
+from nlgnn.shallow.base import ShallowModel, bytes_tensor, labelled_parts, require_fit, tensor_bytes
+from nlgnn.shallow.neighbour_table import Blocks, NeighbourTable, TablePlan, neighbour_table
 
 ROWS_AT_ONCE = 1 << 16
+CHECKSUM = "checksum"
 
 
 class Rows(NamedTuple):
@@ -111,7 +111,8 @@ class TableModel(ShallowModel):
             result[:, fitted.classes] = 1
             return result
         rows = self.row_reader(neighbour_table(graph, self.blocks, fitted.plan), fitted)
-        for nodes in node_chunks(graph.num_nodes):
+        for start in range(0, graph.num_nodes, ROWS_AT_ONCE):
+            nodes = np.arange(start, min(start + ROWS_AT_ONCE, graph.num_nodes))
             result[nodes[:, None], fitted.classes] = self.probabilities(rows(nodes))
         return result
 
@@ -175,7 +176,31 @@ class TableModel(ShallowModel):
             self.load_learned_state(state)
 
 
-def node_chunks(num_nodes: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the numbers of all nodes, some at a time."""
-    for start in range(0, num_nodes, ROWS_AT_ONCE):
-        yield np.arange(start, min(start + ROWS_AT_ONCE, num_nodes))
+def with_checksum(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return a state with a checksum of all its tensors."""
+    return {**state, CHECKSUM: bytes_tensor(checksum(state))}
+
+
+def without_checksum(state: Mapping[str, Tensor], model: str) -> dict[str, Tensor]:
+    """Return a state without its checksum.
+
+    Args:
+        state: The state.
+        model: The name of the model, for errors.
+
+    Raises:
+        DataError: If the checksum is missing or wrong.
+    """
+    inner = {name: tensor for name, tensor in state.items() if name != CHECKSUM}
+    if CHECKSUM not in state or tensor_bytes(state[CHECKSUM]) != checksum(inner):
+        raise DataError(f"The state of this {model} model is damaged.", "Restore the file or train the model again.")
+    return inner
+
+
+def checksum(state: Mapping[str, Tensor]) -> bytes:
+    """Return the SHA-256 of names, types, shapes and values."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(state.items()):
+        digest.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
+        digest.update(tensor_bytes(tensor))
+    return digest.digest()

@@ -14,11 +14,9 @@ from torch import Tensor
 from nlgnn.errors import DataError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Positive, checked
-from nlgnn.shallow.base import ABSENT, Contributions, Neighbours
-from nlgnn.shallow.neighbour_table import neighbour_table
-from nlgnn.shallow.state import bytes_tensor, tensor_bytes
+from nlgnn.shallow.base import ABSENT, Contributions, Neighbours, bytes_tensor, tensor_bytes
+from nlgnn.shallow.neighbour_table import Blocks, neighbour_table
 from nlgnn.shallow.table_model import Rows, TableModel
-from nlgnn.shallow.table_plan import Blocks
 
 PositiveShare = Annotated[float, Field(gt=0, le=1)]
 PATIENCE = 50  # rounds without improvement on validation nodes

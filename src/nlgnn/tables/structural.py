@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from nlgnn.graph.graph import Graph
 STEPS = range(2, 9)  # without loops, no walk is back after one step
 # Above this many nodes, or multiplications, probabilities and triangles are estimated from random draws.
 EXACT_NODES, EXACT_PRODUCTS = 20_000, 2 * 10**9
+EXACT_PATHS = 10**9  # with more paths of two edges, the clustering is estimated from random pairs of neighbours
+PATHS_AT_ONCE = 1 << 23
 SAMPLED_PAIRS = 16
 WALKS = (8, 64)  # least and greatest number per node
 WALK_STEPS = 10**8  # in total; bounds the time
@@ -36,9 +39,8 @@ def structural_table(graph: Graph) -> tuple[pl.DataFrame, str]:
             "log in-degree": log_degree(graph.directed_adjacency.T.tocsr()),
         }
     exact = n <= EXACT_NODES and n * num_links <= EXACT_PRODUCTS
-    clustering = exact_clustering if exact else sampled_clustering
     returns = exact_returns if exact else walked_returns
-    columns["clustering"] = clustering(adjacency)
+    columns["clustering"] = clustering(adjacency) if exact else sampled_clustering(adjacency)
     columns |= {f"return after {step} steps": chance for step, chance in returns(adjacency).items()}
     how = "exactly" if exact else "estimated from random draws, because the graph is large"
     sentence = (
@@ -54,15 +56,42 @@ def log_degree(adjacency: sparse.csr_array) -> NDArray[np.float64]:
     return np.log1p(degree)
 
 
-def exact_clustering(adjacency: sparse.csr_array) -> NDArray[np.float64]:
-    """Return the share of pairs of neighbours that are linked; 0 with fewer than two neighbours."""
-    closed: NDArray[np.float64] = np.zeros(adjacency.shape[0])
-    for start in range(0, adjacency.shape[0], ROWS_AT_ONCE):
-        block = slice(start, start + ROWS_AT_ONCE)
-        rows = adjacency[block]
-        closed[block] = (rows @ adjacency).multiply(rows).sum(axis=1)
-    degree: NDArray[np.float64] = np.diff(adjacency.indptr).astype(np.float64)
-    return closed / np.maximum(degree * (degree - 1), 1)
+def clustering(adjacency: sparse.csr_array) -> NDArray[np.float64]:
+    """Return the share of pairs of neighbours that are linked; 0 with fewer than two neighbours.
+
+    Edges are directed from the smaller to the larger degree. No node then has many out-edges, which keeps the number of
+    paths of two edges low. A triangle u → v, v → w, u → w is counted at u by the first product, and at v and w by the
+    second. With very many paths, the clustering is estimated.
+    """
+    degree = np.diff(adjacency.indptr).astype(np.int64)
+    order = np.argsort(degree, kind="stable")
+    upper = sparse.csr_array(sparse.triu(adjacency[order][:, order], format="csr"))
+    lower = sparse.csr_array(upper.T)
+    num_out = np.diff(upper.indptr).astype(np.int64)
+    paths = np.concatenate([[0], np.cumsum(num_out[upper.indices])])[upper.indptr]
+    paths += np.concatenate([[0], np.cumsum(num_out[lower.indices])])[lower.indptr]
+    if paths[-1] > EXACT_PATHS:
+        return sampled_clustering(adjacency)
+    triangles = np.zeros(len(degree))
+    for start, stop in edge_chunks(paths, PATHS_AT_ONCE):
+        rows = upper[start:stop]
+        triangles[start:stop] += (rows @ upper).multiply(rows).sum(axis=1)
+        closed = (lower[start:stop] @ upper).multiply(rows)
+        triangles[start:stop] += closed.sum(axis=1)
+        triangles += closed.sum(axis=0)
+    shares = np.empty(len(degree))
+    shares[order] = triangles
+    return np.asarray(2 * shares / np.maximum(degree * (degree - 1), 1))
+
+
+def edge_chunks(indptr: NDArray[np.integer], edges_at_once: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of rows with about a given number of entries each; a longer row is a range of its own."""
+    start, last = 0, len(indptr) - 1
+    while start < last:
+        stop = int(np.searchsorted(indptr, indptr[start] + edges_at_once, side="right")) - 1
+        stop = min(max(stop, start + 1), last)
+        yield start, stop
+        start = stop
 
 
 def sampled_clustering(adjacency: sparse.csr_array) -> NDArray[np.float64]:
