@@ -16,6 +16,7 @@ from nlgnn import load_graph, make_splits
 from nlgnn.errors import DataError, NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, random_split
+from nlgnn.shallow import neighbour_table
 from nlgnn.shallow.base import bytes_tensor
 from nlgnn.shallow.forest import Forest, round_down, tree_nodes
 from nlgnn.shallow.table_model import CHECKSUM, TableModel, checksum
@@ -68,6 +69,20 @@ def test_fit_predict_save_load(model: Any, options: str) -> None:
     assert all((loaded.state_dict()[name] == tensor).all() for name, tensor in first.state_dict().items())
     assert first.identifies_nodes == (options in ("spectral", "labels"))
     assert first.uses_edges == (options != "none")
+
+
+def test_loaded_models_share_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, fill = [], neighbour_table.fill_table
+    monkeypatch.setattr(neighbour_table, "fill_table", lambda *parts: made.append(1) or fill(*parts))
+    for changes in ({}, {"x": sparse.eye_array(120, 200, format="csr")}):
+        graph, split = sample(**changes)
+        other = replace(graph)
+        for seed in range(2):
+            loaded = small(Trees, spectral=True)
+            loaded.load_state_dict(small(Trees, spectral=True).fit(graph, split, seed=seed).state_dict())
+            loaded.predict(other)
+        assert len(made) == 2
+        made.clear()
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -69,6 +69,10 @@ class TablePlan:
     components: Float[np.ndarray, "d k"] | None = None
     spectral: Float[np.ndarray, "n s"] | None = None
 
+    def equals(self, other: TablePlan) -> bool:
+        """Return whether both plans give the same table, as the plans of several runs on one graph do."""
+        return all(np.array_equal(value, vars(other)[name]) for name, value in vars(self).items())
+
 
 @dataclass(frozen=True, eq=False)
 class NeighbourTable:
@@ -128,7 +132,7 @@ def neighbour_table(graph: Graph, blocks: Blocks, plan: TablePlan | None = None)
     """
     kept = _tables.get(graph, [])
     for of_blocks, table in kept:
-        if of_blocks == blocks and plan in (None, table.plan):
+        if of_blocks == blocks and (plan is None or plan.equals(table.plan)):
             return table
     if plan is None:
         plan = make_plan(graph, blocks)
