@@ -19,7 +19,7 @@ def test_training_equals_the_equation_and_torch(rows):
         assert_same(norm(h), theirs, [h, norm.weight, norm.bias])
 
 
-def test_second_argument_of_a_far_mean_is_exact():
+def test_a_mean_far_from_zero_does_not_lose_the_variance():
     """In float32, a mean of squares minus a squared mean would leave nothing of a variance of 1."""
     h = torch.randn(1000, 2) + 1e4
     norm = BatchNorm(2)

@@ -165,7 +165,7 @@ def test_replicas_drop_what_they_would_drop_alone():
     assert_replicas_draw_as_alone(models, lambda model: model(*prepared))
 
 
-def test_parameters_are_drawn_anew_as_those_of_linear():
+def test_parameters_are_drawn_again_as_those_of_linear():
     model = GraphSAGE(400, 100, 7)
     for layer, inputs_of in zip(model.layers, (400, 100), strict=True):
         before = layer.weight.clone()

@@ -1,9 +1,10 @@
 r"""Labels as input: a random part of the training labels is shown in each step, and the loss is taken on the others.
 
-From Shi et al., "Masked Label Prediction", IJCAI 2021. In training, each labelled training node is shown with
-probability `share`; in evaluation, all of them are. Let :math:`Y` contain the one-hot labels of the shown nodes and
-zeros elsewhere. The module computes :math:`Y W_y`. `targets` removes the shown labels from the loss, so that a node's
-own label is never both input and target of one step.
+From Shi et al., `"Masked Label Prediction: Unified Message Passing Model for Semi-Supervised Classification"
+<https://arxiv.org/abs/2009.03509>`_, IJCAI 2021. In training, each labelled training node is shown with probability
+`share`; in evaluation, all of them are. Let :math:`Y` contain the one-hot labels of the shown nodes and zeros
+elsewhere. The module computes :math:`Y W_y`. `targets` removes the shown labels from the loss, so that a node's own
+label is never both input and target of one step.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from nlgnn.nn.kernels.dropout import RandomRows
 class LabelInput(nn.Module):
     """Linear map of the shown training labels.
 
-    Training labels are kept with the weights, so that a model with this module is of use on its own graph only.
+    Training labels are kept with the weights, so that a model with this module can be used on its own graph only.
 
     Args:
         num_nodes: Number of nodes of the graph.
@@ -71,7 +72,7 @@ class LabelInput(nn.Module):
 
 
 def check_known(known: Tensor, kept: Tensor) -> None:
-    """Raise where `known` is not one label per node of the graph that `kept` was made for."""
+    """Raise an error if `known` is not one label per node of the graph that `kept` was made for."""
     if known.shape != kept.shape or known.dtype == torch.bool or known.is_floating_point():
         raise DataError(
             f"the model keeps {len(kept)} labels as whole numbers, but these are {str(known.dtype)[6:]} of shape "
@@ -81,7 +82,7 @@ def check_known(known: Tensor, kept: Tensor) -> None:
 
 
 def check_own_nodes(num_nodes: int, kept: Tensor) -> None:
-    """Raise where the number of nodes is not that of the graph that `kept` was made for."""
+    """Raise an error if the number of nodes is not that of the graph that `kept` was made for."""
     if num_nodes != len(kept):
         raise DataError(
             f"this model learned from {len(kept)} nodes, by their numbers, but x has {num_nodes} rows.",

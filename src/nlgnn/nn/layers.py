@@ -130,6 +130,7 @@ class GraphConvolution(FeatureLinear):
 
 
 def concatenated(parts: Sequence[Tensor]) -> Tensor:
+    """Return the parts next to each other; a single part is not copied."""
     return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=1)
 
 

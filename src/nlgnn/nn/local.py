@@ -10,8 +10,11 @@ layers, the models compute
     \text{GAT:}\; Z_v &= \sum_{u \in N(v) \cup \{v\}} \mathrm{drop}(\alpha_{vu}) W x_u + b, \quad
     \alpha_{vu} = \mathrm{softmax}_u\, \mathrm{leakyrelu}(a_{dst}^T W x_v + a_{src}^T W x_u)
 
-No activation follows the last layer, so that embeddings may be negative. With `norm`, `residual`, `jumping`, `row_norm`
-or `label_input`, the layers are those of :mod:`nlgnn.nn.stack`.
+GCN is from Kipf and Welling, `"Semi-Supervised Classification with Graph Convolutional Networks"
+<https://arxiv.org/abs/1609.02907>`_, ICLR 2017, and GAT from Veličković et al., `"Graph Attention Networks"
+<https://arxiv.org/abs/1710.10903>`_, ICLR 2018. No activation follows the last layer, so that embeddings may be
+negative. With `norm`, `residual`, `jumping`, `row_norm` or `label_input`, the layers are those of
+:mod:`nlgnn.nn.stack`.
 """
 
 from __future__ import annotations
@@ -130,8 +133,7 @@ class MLP(LocalModel):
         out_channels: Width of the output.
         num_layers: Number of layers of the local embedding.
         dropout: Share of hidden units dropped in training.
-        input_dropout: Share of input features dropped in training. The default is
-            `dropout`.
+        input_dropout: Share of input features dropped in training. The default is `dropout`.
         norm: Normalisation of the hidden layers: none, batch or layer.
         residual: Whether hidden layers have residual connections.
         jumping: Hidden layers that the output reads: last, max or cat. "max" is the elementwise maximum of all hidden
@@ -315,6 +317,7 @@ class GAT(LocalModel):
 
 
 def given(edges: Tensor | None, num_nodes: int) -> Tensor:
+    """Return the edges that were given to a model; raise an error if they are not edges of the nodes."""
     if edges is None:
         raise OptionError("this model needs edge_index.", "Call it as model(x, edge_index).")
     if edges.ndim != 2 or edges.shape[0] != 2 or edges.is_floating_point():

@@ -1,6 +1,7 @@
 r"""Batch normalisation over all nodes.
 
-Batch normalisation (Ioffe and Szegedy, ICML 2015) computes, for each column,
+From Ioffe and Szegedy, `"Batch Normalization: Accelerating Deep Network Training by Reducing Internal Covariate Shift"
+<https://arxiv.org/abs/1502.03167>`_, ICML 2015. For each column, it computes
 
 .. math::
     y = \gamma \frac{h - \mu}{\sqrt{\sigma^2 + \epsilon}} + \beta.
@@ -61,7 +62,7 @@ class BatchNorm(nn.Module):
             self.mean.copy_(mean.squeeze(0))
             self.variance.copy_(variance.squeeze(0))
             self.stored.fill_(1)
-        else:  # a choice between tensors, because replicas have no common truth value
+        else:  # by torch.where, because some replicas may have stored values and others not
             mean = torch.where(self.stored > 0, self.mean, mean)
             variance = torch.where(self.stored > 0, self.variance, variance)
         return torch.addcmul(self.bias, h - mean, self.weight * (variance + EPSILON).rsqrt())

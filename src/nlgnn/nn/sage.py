@@ -1,6 +1,7 @@
 r"""GraphSAGE: the node itself and the mean of its neighbours, each with its own weight.
 
-From Hamilton, Ying and Leskovec, "Inductive Representation Learning on Large Graphs", NeurIPS 2017. A layer computes
+From Hamilton, Ying and Leskovec, `"Inductive Representation Learning on Large Graphs"
+<https://arxiv.org/abs/1706.02216>`_, NeurIPS 2017. A layer computes
 
 .. math::
     h_v = x_v W_{root} + \frac{1}{|N(v)|} \sum_{u \in N(v)} x_u W_{mean} + b

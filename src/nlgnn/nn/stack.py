@@ -10,7 +10,8 @@ Let `conv` be the convolution of a model, such as :math:`\hat{A} H W + b` of GCN
 
 `norm` is batch normalisation over all nodes (:mod:`nlgnn.nn.norm`), layer normalisation over each row, or nothing.
 `rows` divides each row by its norm if `row_norm` is set. `jump` is :math:`H_L` ("last"), the elementwise maximum
-("max") or the concatenation ("cat") of all layers (Xu et al., ICML 2018). :math:`Y` contains the shown labels
+("max") or the concatenation ("cat") of all layers, from Xu et al., `"Representation Learning on Graphs with Jumping
+Knowledge Networks" <https://arxiv.org/abs/1806.03536>`_, ICML 2018. :math:`Y` contains the shown labels
 (:mod:`nlgnn.nn.label_input`).
 
 `residual` adds `skip`, which is :math:`H W_r` with a weight of its own for GCN, GAT and Dir-GCN, :math:`H` itself for
@@ -67,10 +68,12 @@ class StackOptions:
 
     @property
     def has_input_map(self) -> bool:
+        """Return whether a linear map comes before the first convolution."""
         return self.residual or self.label_input > 0
 
     @property
     def has_output_map(self) -> bool:
+        """Return whether a linear map follows the last convolution."""
         return self.has_input_map or self.jumping != "last"
 
 
@@ -164,7 +167,7 @@ def stack_layers(
     last: Callable[[int], nn.Module],
     skip: Callable[[int, int], nn.Module] | None = None,
 ) -> list[nn.Module] | DeepStack:
-    """Return a list of plain layers or, where an option asks for more, a deep stack, which see for the arguments."""
+    """Return a list of plain layers, or a deep stack if an option needs one. The arguments are those of `DeepStack`."""
     if options.plain:
         *widths, width_before_last = [in_channels, *[width] * (num_layers - 1)]
         return [*map(hidden, widths), last(width_before_last)]

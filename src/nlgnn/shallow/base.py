@@ -76,13 +76,12 @@ class ShallowModel(ABC):
     tensors; text, such as a file of LightGBM, is a tensor of bytes.
 
     Attributes:
-        identifies_nodes: Whether the fitted model knows nodes by their number and is of use on its own graph only.
+        identifies_nodes: Whether the fitted model knows nodes by their number and can be used on its own graph only.
         uses_edges: Whether the model looks at edges.
         uses_edge_weights: Whether edge weights change the result, where a graph has some.
         recipe_options: The options of a `Recipe` that the trainer sets as attributes of the model before `fit`, such as
-            class_weight and memory. It passes on the metric and the seed, scales features and limits threads itself.
-        class_weight: "balanced" where all classes weigh the same.
-        memory: The memory that training may use, such as 8GiB.
+            class_weight. It passes on the metric and the seed, scales features and limits threads itself.
+        class_weight: "balanced" if all classes have the same weight in training, else "none".
     """
 
     identifies_nodes: bool = False
@@ -90,7 +89,6 @@ class ShallowModel(ABC):
     uses_edge_weights: bool = False
     recipe_options: frozenset[str] = frozenset()
     class_weight: str = "none"
-    memory: str | None = None
 
     @abstractmethod
     def fit(self, graph: Graph, split: Split, metric: str = "accuracy", seed: int = 0) -> ShallowModel:

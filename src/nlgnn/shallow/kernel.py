@@ -60,7 +60,7 @@ class KernelClassifier(ShallowModel):
     With more than `exact_nodes` training nodes, only `landmarks` of them vote (Nyström); the other training nodes
     still decide how. Memory is O(nodes × columns + landmarks²).
 
-    A model that chose links knows nodes by their number and is of use on its own graph only. With
+    A model that chose links knows nodes by their number and can be used on its own graph only. With
     `descriptions="features+means+degrees"` it also predicts nodes of other graphs.
 
     Args:

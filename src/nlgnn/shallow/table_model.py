@@ -85,7 +85,9 @@ class TableModel(ShallowModel):
         self.check_features(graph)
         train, val = labelled_parts(graph, split)
         classes = np.unique(graph.y[train])
-        val = val[np.isin(graph.y[val], classes)]  # no round could be right about the others
+        val = val[
+            np.isin(graph.y[val], classes)
+        ]  # other classes are never predicted, so that they cannot choose among rounds
         table = neighbour_table(graph, self.blocks)
         known = None
         if self.labels:
@@ -93,7 +95,7 @@ class TableModel(ShallowModel):
             known[train] = graph.y[train]
         self.fitted = Fitted(table.plan, graph.num_classes, classes, known)
         if len(classes) == 1:
-            return self  # its probability is 1, whatever the columns are
+            return self  # it has probability 1
         rows = self.row_reader(table, self.fitted)
         if rows(train[:1]).size == 0:
             raise DataError(

@@ -1,8 +1,8 @@
-r"""ACM-GCN: low-pass, high-pass and identity channels, mixed with weights of each node's own.
+r"""ACM-GCN: low-pass, high-pass and identity channels, mixed with weights that differ between nodes.
 
-From Luan et al., "Revisiting Heterophily For Graph Neural Networks", NeurIPS 2022. Let
-:math:`L = \tilde{D}^{-1}(A + I)` with the row sums :math:`\tilde{D}`, so that :math:`L` averages over a node and its
-neighbours, and :math:`I - L` is the difference from that average. Each of two layers computes
+From Luan et al., `"Revisiting Heterophily For Graph Neural Networks" <https://arxiv.org/abs/2210.07606>`_, NeurIPS
+2022. Let :math:`L = \tilde{D}^{-1}(A + I)` with the row sums :math:`\tilde{D}`, so that :math:`L` averages over a node
+and its neighbours, and :math:`I - L` is the difference from that average. Each of two layers computes
 
 .. math::
     H_L &= \mathrm{relu}(L H W_L), \quad H_H = \mathrm{relu}((I - L) H W_H), \quad H_I = \mathrm{relu}(H W_I) \\
@@ -123,7 +123,7 @@ class ACMGCN(Model):
 
 
 class MixedChannels(nn.Module):
-    """Layer of channels that are mixed with weights of each node's own."""
+    """Layer of channels that are mixed with weights that differ between nodes."""
 
     def __init__(
         self, in_channels: int, out_channels: int, num_nodes: int | None, relu_first: bool, layer_norm: bool

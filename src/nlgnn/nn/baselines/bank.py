@@ -18,8 +18,8 @@ sums, with 1 instead of 0. The matrices :math:`P` are
 directions, and out, in and all are the same.
 
 FSGNN is the bank with root, loop and their powers up to three, without the factor :math:`K + 1` (Maurya, Liu, Murata,
-"Improving Graph Neural Networks with Simple Architecture Design", 2021). Its program uses the edges in the direction of
-the file and no other.
+`"Improving Graph Neural Networks with Simple Architecture Design" <https://arxiv.org/abs/2105.07634>`_, 2021). Its
+program uses the edges in the direction of the file and no other.
 """
 
 from __future__ import annotations
@@ -231,6 +231,7 @@ def stored(table: Description) -> Description:
 
 
 def as_input(table: Description) -> Tensor | Operator:
+    """Return a table as `forward` takes it."""
     return Operator.from_scipy(table) if isinstance(table, sparse.csr_array) else torch.from_numpy(table)
 
 

@@ -1,8 +1,8 @@
 r"""Dir-GCN: separate averages over in- and out-neighbours, each with its own weight.
 
-From Rossi et al., "Edge Directionality Improves Learning on Heterophilic Graphs", LoG 2023. Let
-:math:`A_{ij}` be the weight of the edge from i to j (1 for unweighted edges), without self loops, :math:`D_{out}` and
-:math:`D_{in}` the diagonal matrices of row sums and column sums, :math:`0^{-1/2} := 0` and
+From Rossi et al., `"Edge Directionality Improves Learning on Heterophilic Graphs" <https://arxiv.org/abs/2305.10498>`_,
+LoG 2023. Let :math:`A_{ij}` be the weight of the edge from i to j (1 for unweighted edges), without self loops,
+:math:`D_{out}` and :math:`D_{in}` the diagonal matrices of row sums and column sums, :math:`0^{-1/2} := 0` and
 :math:`S = D_{out}^{-1/2} A D_{in}^{-1/2}`. A layer computes
 
 .. math::

@@ -1,7 +1,8 @@
 r"""GPR-GNN: an MLP whose outputs are propagated with one learned coefficient per hop (generalised PageRank).
 
-From Chien et al., "Adaptive Universal Generalized PageRank Graph Neural Network", ICLR 2021. With the operator
-:math:`\hat{A}` of GCN and learned coefficients :math:`\gamma_0, \dots, \gamma_K` of any sign,
+From Chien et al., `"Adaptive Universal Generalized PageRank Graph Neural Network"
+<https://arxiv.org/abs/2006.07988>`_, ICLR 2021. With the operator :math:`\hat{A}` of GCN and learned coefficients
+:math:`\gamma_0, \dots, \gamma_K` of any sign,
 
 .. math::
     Z = \sum_{k=0}^{K} \gamma_k \hat{A}^k H, \qquad H = \mathrm{drop}(\mathrm{MLP}(X)).
