@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,10 +19,10 @@ from nlgnn.errors import DataError, NlgnnError, OptionError
 from nlgnn.graph import Graph, Split
 from nlgnn.graph.descriptions import DESCRIPTIONS
 from nlgnn.shallow import similarity
-from nlgnn.shallow.kernel import KernelClassifier
-from nlgnn.shallow.kernel_search import Validation
+from nlgnn.shallow.kernel import RIDGES, KernelClassifier
+from nlgnn.shallow.kernel_search import Score, Validation
 from nlgnn.shallow.kernel_votes import solve_nystroem, solve_ridge
-from nlgnn.shallow.similarity import closeness, comparable_rows, similarities_of
+from nlgnn.shallow.similarity import Kernel, closeness, comparable_rows, similarities_of
 
 FEATURES_ONLY = "features+means+degrees"
 
@@ -90,6 +91,50 @@ def test_landmarks_with_short_descriptions() -> None:
     landmarks = comparable_rows(graph, "features")[model.votes.anchors]
     assert np.linalg.eigvalsh(np.exp(0.1 * closeness("features", landmarks, landmarks)))[0] < -1e-7
     assert accuracy(model, graph, thirds(900).test) > 0.9
+
+
+def validation_score(graph: Graph, split: Split, kernels: Sequence[Kernel], ridge: float) -> Score:
+    """Return the validation score of a sum of kernels, in float64."""
+    train, val = np.flatnonzero(split.train), np.flatnonzero(split.val)
+    kernel = np.zeros((90, 90))
+    for name, gamma, weight in kernels:
+        kernel += weight * np.exp(gamma * similarities_of(graph).closeness(name, np.arange(90), np.arange(90)))
+    one_hot = np.eye(graph.num_classes)[graph.y[train]]
+    coefficients = solve_ridge(kernel[np.ix_(train, train)], one_hot - one_hot.mean(0), [ridge])[0]
+    return Validation("accuracy", graph.y[val]).score(kernel[np.ix_(val, train)] @ coefficients + one_hot.mean(0))
+
+
+def best_step(graph: Graph, split: Split, chosen: Sequence[Kernel]) -> Score:
+    """Return the best score with one more kernel: every candidate has weight 1, and the best has other weights too."""
+    used = {kernel.description for kernel in chosen}
+    candidates = [kernel for kernel in KernelClassifier()._candidates(graph) if kernel.description not in used]
+    scores = [validation_score(graph, split, [*chosen, kernel], 0.3) for kernel in candidates]
+    best = candidates[scores.index(max(scores))]
+    weights = (0.5, 1.5) if chosen else ()
+    others = [validation_score(graph, split, [*chosen, best._replace(weight=weight)], 0.3) for weight in weights]
+    return max([*scores, *others])
+
+
+@each_of("seed", range(4))
+def test_kernels_are_added_as_long_as_validation_rises(seed: int) -> None:
+    graph, split = random_graph(seed=seed), thirds(90, seed)
+    wrong = np.random.default_rng(seed).random(90) < 0.3  # otherwise one kernel is always right
+    graph = replace(graph, y=np.where(wrong, (graph.y + 1) % 3, graph.y))
+    chosen = KernelClassifier(max_kernels=3, ridge=0.3).fit(graph, split).votes.kernels
+    scores = [validation_score(graph, split, chosen[:number], 0.3) for number in range(1, len(chosen) + 1)]
+    assert scores == sorted(scores)
+    for number in range(len(chosen)):
+        expected = best_step(graph, split, chosen[:number])
+        assert scores[number] == pytest.approx(expected, abs=1e-4)
+    rises = best_step(graph, split, chosen) > scores[-1]
+    assert not rises or len(chosen) == 3
+
+
+def test_the_ridge_is_chosen_by_validation() -> None:
+    graph, split = random_graph(seed=2), thirds(90)
+    chosen = KernelClassifier(descriptions="features", gamma=1.0).fit(graph, split).votes
+    scores = {ridge: validation_score(graph, split, chosen.kernels, ridge) for ridge in RIDGES}
+    assert scores[chosen.ridge] == max(scores.values()) > min(scores.values())
 
 
 @each_of("options", [{}, {"exact_nodes": 1, "landmarks": 1_000}])
@@ -293,6 +338,16 @@ def test_small_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(similarity, "CHUNK_ENTRIES", 50)
     parts = KernelClassifier(exact_nodes=20, landmarks=15).fit(graph, split).predict(graph)
     np.testing.assert_allclose(parts, whole, atol=1e-4)
+
+
+def test_memory_of_similarities_is_bounded() -> None:
+    graph = random_graph()
+    similarities = similarities_of(graph)
+    for name in DESCRIPTIONS:
+        similarities.rows(name)
+    assert len(similarities._rows) == similarity.MOST_KERNELS
+    similarities_of(random_graph())  # another graph
+    assert similarities_of(graph) is not similarities
 
 
 def test_a_graph_is_not_kept_alive() -> None:

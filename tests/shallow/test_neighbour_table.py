@@ -15,6 +15,7 @@ from scipy import sparse
 
 from nlgnn import load_graph
 from nlgnn.errors import DataError, NlgnnWarning
+from nlgnn.graph import features
 from nlgnn.graph.descriptions import has_direction
 from nlgnn.graph.graph import Graph
 from nlgnn.shallow import neighbour_statistics, neighbour_table
@@ -152,7 +153,8 @@ def test_a_bag_of_words_becomes_components() -> None:
     )
 
 
-def test_features_on_disk(tmp_path: Path) -> None:
+def test_features_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features, "CHUNK_BYTES", 100)  # several chunks
     rng = np.random.default_rng(0)
     for name, x in {
         "narrow": rng.random((50, 3)),

@@ -119,6 +119,23 @@ def test_validation_labels_change_the_number_of_rounds_only() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
+def test_another_seed_gives_another_model(model: Any) -> None:
+    graph, split = sample()
+    first, second = (small(model).fit(graph, split, seed=seed).predict(graph) for seed in (0, 1))
+    assert (first != second).any()
+
+
+def test_rounds_are_chosen_by_the_metric() -> None:
+    graph, split = sample(300, 2)
+    by_auc, by_loss = (Trees(learning_rate=0.3).fit(graph, split, metric) for metric in ("roc-auc", "log-loss"))
+    assert by_auc.booster.num_trees() != by_loss.booster.num_trees()
+    for metric, better, worse in (("roc-auc", by_auc, by_loss), ("log-loss", by_loss, by_auc)):
+        logits = [torch.from_numpy(np.log(model.predict(graph)[split.val])) for model in (better, worse)]
+        scores = [measure(metric, one, torch.from_numpy(graph.y[split.val])) for one in logits]
+        assert scores[0] > scores[1]
+
+
+@pytest.mark.parametrize("model", MODELS)
 @each_of("options", ["none", "plain", "undirected"])
 def test_new_nodes(model: Any, options: str) -> None:
     graph, split = sample()

@@ -48,9 +48,9 @@ def test_at_the_start_it_is_appnp_of_pyg(alpha):
 @pytest.mark.parametrize(
     ("kind", "alpha", "expected"),
     [
-        ("ppr", 0.5, [0.5, 0.25, 0.125, 0.125]),
+        ("ppr", 0.25, [1 / 4, 3 / 16, 9 / 64, 27 / 64]),
         ("ppr", 0.0, [0, 0, 0, 1]),
-        ("nppr", 0.5, [8 / 15, 4 / 15, 2 / 15, 1 / 15]),
+        ("nppr", 0.25, [64 / 85, 16 / 85, 4 / 85, 1 / 85]),
         ("sgc", 0.5, [0, 0, 0, 1]),
     ],
 )
