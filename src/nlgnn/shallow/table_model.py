@@ -81,7 +81,7 @@ class TableModel(ShallowModel):
     def load_learned_state(self, state: Mapping[str, Tensor]) -> None:
         """Set what `learn` has learned, from a state whose checksum is right."""
 
-    def fit(self, graph: Graph, split: Split, metric: str = "accuracy", seed: int = 0) -> Self:
+    def fit(self, graph: Graph, split: Split, metric: str = "accuracy", seed: int = 0) -> TableModel:
         self.check_features(graph)
         train, val = labelled_parts(graph, split)
         classes = np.unique(graph.y[train])
