@@ -152,8 +152,8 @@ def accuracy_lost(trained: Trained, graph: Graph, splits: Sequence[Split], encod
             [100 * (of_run == graph.y)[mask].mean() for of_run, mask in zip(predictions, tested, strict=True)]
         )
 
-    before = accuracies(graph)
-    return {
-        name: str(spread((before - accuracies(shuffled(graph, slots, seed))).tolist()))
-        for seed, (name, slots) in enumerate(encoder.slots.items())
-    }
+    before, lost = accuracies(graph), {}
+    for seed, (name, slots) in enumerate(encoder.slots.items()):
+        after = accuracies(shuffled(graph, slots, seed))
+        lost[name] = str(spread((before - after).tolist()))
+    return lost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
@@ -64,19 +64,18 @@ def told_warnings() -> Iterator[None]:
         yield
 
 
-def write_report(path: Path, write: Callable[[Path], None], where: Console = console) -> None:
-    """Write a page, make its folder first, and print its path.
+@contextmanager
+def telling_report(path: Path, where: Console = console) -> Iterator[None]:
+    """Print the path of a page that is written in this context.
 
     The results are complete and shown by then, so that a page that cannot be written is printed and is not an error.
 
     Args:
         path: The page.
-        write: Writes the page to a path.
         where: The console that the path is printed to.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(path)
+        yield
     except (NlgnnError, OSError) as error:
         why = error.what if isinstance(error, NlgnnError) else f"{path} cannot be written: {error.strerror or error}."
         errors.print(f"no report: {why}", soft_wrap=True, markup=False)
@@ -97,7 +96,9 @@ def tell_report(trained: Trained, graph: Graph, others: Mapping[str, Trained], f
 
     folder = folder or trained.folder.path
     compared = {**others, **{name: one for name, one in read_companions(folder, trained).items() if name not in others}}
-    write_report(folder / "report.html", lambda path: write_run_page(path, trained, graph, compared))
+    page = folder / "report.html"
+    with telling_report(page):
+        write_run_page(page, trained, graph, compared)
 
 
 def dataset_table() -> RenderableType:

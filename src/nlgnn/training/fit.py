@@ -98,7 +98,8 @@ def fit(
         >>> len(runs)
         10
     """
-    runs = _fit([setting_of(factory, graph, recipe)], graph, splits, folder, progress, watch)[0]
+    settings = [setting_of(factory, graph, recipe)]
+    runs = fit_settings(settings, graph, splits, folder=folder, progress=progress, watch=watch)[0]
     if all(run.failure for run in runs):
         how = "Try a lower learning rate, or look at the features."
         raise EveryRunFailedError(f"every run failed; {runs[0].failure}.", how)
@@ -130,6 +131,7 @@ def fit_settings(
     graph: Graph,
     splits: str | Split | Sequence[Split] | None = None,
     *,
+    folder: RunFolder | None = None,
     progress: bool = True,
     watch: Watch | None = None,
 ) -> list[list[Run]]:
@@ -140,6 +142,7 @@ def fit_settings(
             recipe have the same shape.
         graph: The graph, as for `fit`.
         splits: The splits, as for `fit`.
+        folder: The folder of the runs, for a single setting.
         progress: If True, a progress bar is drawn on terminals after two seconds.
         watch: Called after every epoch with the replicas in training. If it sets `dropped` of a replica, the replica
             ends with the figures of its best epoch so far. `replica.setting` is a position in `settings`.
@@ -149,17 +152,6 @@ def fit_settings(
     """
     if not settings:
         raise OptionError("there are no settings to train.", "Give at least one pair of a factory and a Recipe.")
-    return _fit(settings, graph, splits, None, progress, watch)
-
-
-def _fit(
-    settings: Sequence[Setting],
-    graph: Graph,
-    splits: str | Split | Sequence[Split] | None,
-    folder: RunFolder | None,
-    progress: bool,
-    watch: Watch | None = None,
-) -> list[list[Run]]:
     check_graph(graph)
     splits = default_protocol(graph) if splits is None else splits
     splits = make_splits(graph, splits) if isinstance(splits, str) else splits
