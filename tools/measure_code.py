@@ -182,6 +182,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--no-tables", action="store_true", help="leave out the time of the tables")
     parser.add_argument("--details", action="store_true", help="also print modules passed and the deepest stack")
-    parser.add_argument("--without", nargs="+", default=[], metavar="PATH", help="folders and files, for a second total")
+    parser.add_argument("--without", nargs="+", default=[], metavar="PATH", help="files and folders to leave out")
     given = parser.parse_args()
     measure(tables=not given.no_tables, details=given.details, without=given.without)

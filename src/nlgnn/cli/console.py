@@ -170,9 +170,8 @@ def model_table() -> RenderableType:
 
 def model_page(name: str) -> RenderableType:
     """Return the fact sheet of a model, with its options."""
-    from nlgnn.models.options import model_options, recipe_options
+    from nlgnn.models.options import model_options, recipe_options, setting_words
     from nlgnn.models.registry import PRESETS, PUBLISHED, get_system, trained_as
-    from nlgnn.tuning.space import setting_words
 
     system = get_system(name)
     options = model_options(system)
@@ -208,9 +207,9 @@ def model_page(name: str) -> RenderableType:
 def result_table(trained: list[tuple[str, Trained]], width: int) -> RenderableType:
     """Return validation and test figures of each system, and the protocol in the caption."""
     from nlgnn.models.registry import get_system
+    from nlgnn.nn.neighbour_vote import VOTES_HAVE_TRIES
     from nlgnn.selection.statistics import paired_interval, spread
     from nlgnn.training.recipe import metric_heading
-    from nlgnn.tuning.space import VOTES_HAVE_TRIES
 
     first, main = trained[0]
     metric, words, rows = main.recipe.metric, _protocol(main), []
@@ -249,9 +248,9 @@ def _cost(runs: Sequence[Run], epochs: bool) -> dict[str, str]:
 
 
 def _protocol(result: Trained) -> str:
+    from nlgnn.models.options import setting_words
     from nlgnn.models.registry import get_system, trained_as
     from nlgnn.selection.controls import figure_words
-    from nlgnn.tuning.space import setting_words
 
     recipe, runs = result.recipe, result.runs
     splits = len({run.split for run in runs})

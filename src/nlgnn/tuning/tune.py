@@ -16,6 +16,7 @@ from nlgnn.errors import NlgnnError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.models.build import configure, default_preset, default_protocol, resolve
+from nlgnn.models.options import setting_words
 from nlgnn.models.registry import get_system, load
 from nlgnn.training.fit import fit_settings
 from nlgnn.training.identity import bits_of
@@ -25,7 +26,7 @@ from nlgnn.training.recipe import EXECUTION, Recipe, metric_text
 from nlgnn.training.replica import Replica, shape_of_setting
 from nlgnn.training.run_folder import Run
 from nlgnn.tuning.result import Tried, Tuned, importances
-from nlgnn.tuning.space import Space, Values, check_numbers, check_space, read_space, setting_words
+from nlgnn.tuning.space import Space, Values, check_numbers, check_space, read_space
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial

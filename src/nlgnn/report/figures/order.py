@@ -18,7 +18,7 @@ from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.homophily import chance_homophily, node_homophily, reconnected_homophily
 from nlgnn.graph.splits import Split
-from nlgnn.nn.neighbour_vote import SHARES, NeighbourVote
+from nlgnn.nn.neighbour_vote import SHARES, VOTES_HAVE_TRIES, NeighbourVote
 from nlgnn.report.figures import PALETTE
 from nlgnn.report.figures.intervals import bars_chart
 from nlgnn.report.figures.strips import (
@@ -36,7 +36,6 @@ from nlgnn.report.table import Rows, Section
 from nlgnn.training.device import model_like
 from nlgnn.training.run_folder import Run
 from nlgnn.training.train import Trained
-from nlgnn.tuning.space import VOTES_HAVE_TRIES
 
 # Before base64, which adds a third: the most that reasons take with the nodes that they mention, and one such node.
 BYTES_OF_REASONS, BYTES_OF_NODE = 1_200_000, 24
