@@ -25,7 +25,8 @@ from nlgnn.training import onnx as exporting
 from nlgnn.training.device import model_like
 from nlgnn.training.fit import predict
 from nlgnn.training.onnx import Portable, export_onnx
-from nlgnn.training.run_folder import Run, RunFolder
+from nlgnn.training.replica import Run
+from nlgnn.training.run_folder import RunFolder
 from nlgnn.training.train import Plan, Trained
 from training_samples import GRAPH, easy_graph, own_logits
 

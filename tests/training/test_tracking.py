@@ -16,7 +16,8 @@ from tensorboard.plugins.hparams.metadata import SESSION_START_INFO_TAG
 
 from nlgnn.errors import NlgnnError
 from nlgnn.training import tracking
-from nlgnn.training.run_folder import Run, RunFolder
+from nlgnn.training.replica import Run
+from nlgnn.training.run_folder import RunFolder
 from nlgnn.training.tracking import Tracking, check_trackers
 from nlgnn.training.train import Trained, resume, train
 from training_samples import GRAPH, assert_same_runs, signal_at, small_plan

@@ -22,7 +22,7 @@ from nlgnn.selection.statistics import spread
 from nlgnn.tables import FeatureEncoder
 from nlgnn.tables.column_kinds import Numbers
 from nlgnn.training.fit import predict
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
 from nlgnn.training.train import Plan, Trained
 
 MOST_COLUMNS = 30  # Columns that are tried at most.

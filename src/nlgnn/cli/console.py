@@ -21,7 +21,7 @@ from nlgnn.report.text import sections_page, table_of
 
 if TYPE_CHECKING:
     from nlgnn.graph.graph import Graph
-    from nlgnn.training.run_folder import Run
+    from nlgnn.training.replica import Run
     from nlgnn.training.train import Trained
 
 # Names of files and values in them may hold control sequences of terminals, or characters that cannot be encoded.

@@ -37,10 +37,9 @@ from nlgnn.selection.diagnosis import diagnose
 from nlgnn.training.device import CORES, allocation, limited_threads, processor
 from nlgnn.training.fit import Setting, fit, fit_settings
 from nlgnn.training.loop import Objective
-from nlgnn.training.optimiser import Adam
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.replica import shape_of_setting
-from nlgnn.training.run_folder import Run, RunFolder
+from nlgnn.training.replica import Adam, Run, shape_of_setting
+from nlgnn.training.run_folder import RunFolder
 
 TIMED_SYSTEMS = ("gcn", "gat", "geom-gcn", "nlgcn")  # of the paper's table 6; the first is the reference
 ALSO_TIMED = ("mlp", "nlmlp", "nlgat")

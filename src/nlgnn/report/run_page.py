@@ -33,9 +33,9 @@ from nlgnn.training.device import limited_threads, model_like
 from nlgnn.training.fit import predict
 from nlgnn.training.predict import calibrated, temperatures
 from nlgnn.training.preflight import ignores_weights
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
+from nlgnn.training.run_folder import load_weights
 from nlgnn.training.train import Plan, Trained, read_trained
-from nlgnn.training.weights import load_weights
 
 MOST_COLUMNS_SHOWN = 200
 WARNING = "warning: "  # the prefix of notes that are warnings

@@ -23,7 +23,7 @@ from nlgnn.selection.controls import with_controls
 from nlgnn.selection.diagnosis import NON_LOCAL, Verdict, diagnose
 from nlgnn.training.fit import fit_settings
 from nlgnn.training.recipe import metric_text
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
 from nlgnn.training.train import CHOICE_FILE, read_choice
 from nlgnn.tuning.result import Tuned
 

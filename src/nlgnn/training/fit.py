@@ -32,7 +32,6 @@ from nlgnn.training.device import (
     limited_threads,
     model_like,
 )
-from nlgnn.training.identity import description_of, identity
 from nlgnn.training.loop import evaluate, finish, train_replicas
 from nlgnn.training.memory import MemoryPlan, memory_plan, models_at_once, set_recompute
 from nlgnn.training.preflight import (
@@ -42,15 +41,16 @@ from nlgnn.training.preflight import (
     check_options,
     check_output,
     class_name,
+    description_of,
     example_of,
+    identity,
     ignores_weights,
 )
 from nlgnn.training.progress import TrainingProgress
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.replica import Job, Replica, by_shape, shape_of_setting, training_nodes
-from nlgnn.training.run_folder import Run, RunFolder
+from nlgnn.training.replica import Job, Replica, Run, by_shape, shape_of_setting, training_nodes
+from nlgnn.training.run_folder import RunFolder, check_weights, load_weights
 from nlgnn.training.shallow_run import fit_shallow, predict_shallow, scaled
-from nlgnn.training.weights import check_weights, load_weights
 
 CHECKPOINT_SECONDS = 30.0
 
@@ -276,6 +276,7 @@ class _Training:
         set_recompute(replica.model, self.recompute)
         replica.begin(self.inputs, self.y)
         if saved := self.interrupted.pop(job.run.index, None):
+            check_weights(replica.model.unwrapped, saved.model, "the checkpoint")
             replica.restore(saved)
             if replica.epoch == job.recipe.pretrain_epochs:  # checkpoints are of the end of an epoch
                 replica.end_pretraining(self.inputs, self.y)

@@ -31,8 +31,8 @@ from nlgnn.nn.mixing import SortedConv
 from nlgnn.nn.non_local import NonLocal
 from nlgnn.nn.orders import ScoreOrder
 from nlgnn.training.device import model_like
+from nlgnn.training.run_folder import load_weights
 from nlgnn.training.train import Trained
-from nlgnn.training.weights import load_weights
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 OPSET = 18  # of 2022, which all current runtimes support

@@ -20,8 +20,8 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.tables import FeatureEncoder, TableGraph
 from nlgnn.training.fit import predict
-from nlgnn.training.run_folder import Run, write_parquet
-from nlgnn.training.weights import identifies_nodes
+from nlgnn.training.replica import Run
+from nlgnn.training.run_folder import identifies_nodes, write_parquet
 
 if TYPE_CHECKING:
     from nlgnn.training.train import Trained

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from nlgnn.errors import NlgnnError
 from nlgnn.models.options import recipe_options
 from nlgnn.models.registry import get_system
-from nlgnn.training.replica import Replica
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Replica, Run
 from nlgnn.training.train import Trained
 
 if TYPE_CHECKING:

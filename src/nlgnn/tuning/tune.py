@@ -19,12 +19,10 @@ from nlgnn.models.build import configure, default_preset, default_protocol, reso
 from nlgnn.models.options import setting_words
 from nlgnn.models.registry import get_system, load
 from nlgnn.training.fit import fit_settings
-from nlgnn.training.identity import bits_of
-from nlgnn.training.preflight import check
+from nlgnn.training.preflight import bits_of, check
 from nlgnn.training.progress import ProgressBar
 from nlgnn.training.recipe import EXECUTION, Recipe, metric_text
-from nlgnn.training.replica import Replica, shape_of_setting
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Replica, Run, shape_of_setting
 from nlgnn.tuning.result import Tried, Tuned, importances
 from nlgnn.tuning.space import Space, Values, check_numbers, check_space, read_space
 

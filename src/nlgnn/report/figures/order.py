@@ -34,7 +34,7 @@ from nlgnn.report.figures.strips import (
 from nlgnn.report.page import Column, Command, Figure, NodeList, Part, caption, columns_of, encode_array
 from nlgnn.report.table import Rows, Section
 from nlgnn.training.device import model_like
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
 from nlgnn.training.train import Trained
 
 # Before base64, which adds a third: the most that reasons take with the nodes that they mention, and one such node.
