@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from nlgnn import __version__
 from nlgnn.errors import NlgnnError, OptionError
-from nlgnn.files import write_whole
+from nlgnn.files import write_whole, writing
 from nlgnn.graph.features import FeaturesOnDisk, row_chunks
 from nlgnn.graph.graph import FeatureScaling, Graph
 from nlgnn.nn.base import prepare
@@ -119,10 +119,8 @@ def export_onnx(trained: Trained, graph: Graph, path: Path, run: int | None = No
             f"{part.num_nodes} nodes; nothing was written.",
             "Try other versions of torch, onnxscript and onnxruntime.",
         )
-    try:
+    with writing(path, "Name a file that can be written."):
         write_whole(path, lambda file: file.write_bytes(content))
-    except OSError as error:
-        raise NlgnnError(f"{path} cannot be written: {error.strerror}.", "Name a file that can be written.") from error
     return Exported(
         inputs=inputs,
         output=output,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 import shlex
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -12,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from pydantic import TypeAdapter, ValidationError
 
-from nlgnn import __version__
 from nlgnn.datasets import load_graph
 from nlgnn.errors import NlgnnError, OptionError, RunFolderError
 from nlgnn.files import remove_stale_parts_in
@@ -25,7 +22,7 @@ from nlgnn.models.build import configure, default_preset
 from nlgnn.models.options import recipe_options
 from nlgnn.models.registry import get_system, load
 from nlgnn.tables.source import OwnTables
-from nlgnn.training.device import CORES, model_like, processor
+from nlgnn.training.device import CORES, model_like, processor, versions
 from nlgnn.training.fit import Watch, fit, predict
 from nlgnn.training.predict import mean_probabilities, temperatures
 from nlgnn.training.preflight import check, identity
@@ -122,7 +119,7 @@ def train(plan: Plan, graph: Graph, path: Path, progress: bool = True, watch: Wa
         "fingerprint": graph.fingerprint,
         "recipe": recipe.model_dump(include=recipe_options(get_system(plan.model))),
         "model_arguments": factory.keywords,
-        "versions": {"nlgnn": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "versions": versions(),
         "machine": {"processor": processor(), "cores": CORES},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }

@@ -124,7 +124,7 @@ class _Search:
 
     def check(self, settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Raise if a setting cannot be made into a model; else return the settings."""
-        for setting in [*self.space.each_value(), *settings]:
+        for setting in settings:
             arguments, recipe = self._resolved(setting)
             factory = partial(load(get_system(self.model)), **arguments)
             self.shapes[setting_words(setting)] = shape_of_setting(factory, recipe)
