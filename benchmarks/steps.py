@@ -24,8 +24,8 @@ from nlgnn.nn.base import as_model, prepare
 from nlgnn.nn.inputs import prepare_plain
 from nlgnn.training.device import allocation, stored_entries
 from nlgnn.training.loop import Objective
-from nlgnn.training.optimiser import Adam
 from nlgnn.training.recipe import Recipe
+from nlgnn.training.replica import Adam
 
 THREADS = 1
 HIDDEN, HEADS, LR, WEIGHT_DECAY = 48, 8, 0.01, 5e-4

@@ -34,7 +34,8 @@ from nlgnn.training.loop import evaluate
 from nlgnn.training.metrics import measure_all
 from nlgnn.training.preflight import ignores_weights
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.run_folder import Run, RunFolder
+from nlgnn.training.replica import Run
+from nlgnn.training.run_folder import RunFolder
 from nlgnn.training.shallow_run import log_probabilities
 from nlgnn.training.train import Plan, train
 

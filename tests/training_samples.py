@@ -25,7 +25,8 @@ from nlgnn.training import loop
 from nlgnn.training.device import model_like
 from nlgnn.training.loop import Stack
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.run_folder import Run, RunFolder
+from nlgnn.training.replica import Run
+from nlgnn.training.run_folder import RunFolder
 from nlgnn.training.train import Plan, Trained, resume, train
 
 # The module: the package's `fit` is the function.

@@ -1,6 +1,6 @@
 """Print how large the package is, how far a call travels through it, and how long its help and its tables are.
 
-    python tools/measure_code.py [--no-tables] [--details]
+    python tools/measure_code.py [--no-tables] [--details] [--without PATH ...]
 
 The rows are: code lines and modules, modules passed and the deepest call, the time of
 `nlgnn reproduce --table`, and the length of `nlgnn train --help`.
@@ -20,7 +20,7 @@ import tempfile
 import time
 import tokenize
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -142,21 +142,30 @@ def tables_seconds() -> float:
         return time.process_time() - started
 
 
-def measure(tables: bool, details: bool) -> None:
+def measure(tables: bool, details: bool, without: Sequence[str]) -> None:
     """Print all rows.
 
     Args:
         tables: If True, time the tables too.
         details: If True, also print the modules that a call passes and its deepest stack.
+        without: Folders and files of the package. A second total does not count them.
     """
     lines, modules = Counter[str](), Counter[str]()
+    other_lines, other_modules = 0, 0
     for path in PACKAGE.rglob("*.py"):
-        folder = str(path.relative_to(PACKAGE).parent)
-        lines[folder] += code_lines(path.read_text())
-        modules[folder] += 1
+        place = path.relative_to(PACKAGE)
+        count = code_lines(path.read_text())
+        lines[str(place.parent)] += count
+        modules[str(place.parent)] += 1
+        if any(place.is_relative_to(one) for one in without):
+            other_lines += count
+            other_modules += 1
     for folder in sorted(lines):
         print(f"{lines[folder]:7,} lines {modules[folder]:4} modules  {folder}")
     print(f"{lines.total():7,} lines {modules.total():4} modules  in all")
+    if without:
+        left_lines, left_modules = lines.total() - other_lines, modules.total() - other_modules
+        print(f"{left_lines:7,} lines {left_modules:4} modules  without {', '.join(without)}")
     print(f"{len(run('train', '--help').splitlines()):7} lines of nlgnn train --help at 80 columns")
     import_all()
     if tables:
@@ -173,5 +182,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--no-tables", action="store_true", help="leave out the time of the tables")
     parser.add_argument("--details", action="store_true", help="also print modules passed and the deepest stack")
+    parser.add_argument("--without", nargs="+", default=[], metavar="PATH", help="files and folders to leave out")
     given = parser.parse_args()
-    measure(tables=not given.no_tables, details=given.details)
+    measure(tables=not given.no_tables, details=given.details, without=given.without)

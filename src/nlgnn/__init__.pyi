@@ -56,7 +56,7 @@ from .training.fit import fit_settings as fit_settings
 from .training.fit import predict as predict
 from .training.fit import prepare as prepare
 from .training.recipe import Recipe as Recipe
-from .training.run_folder import Run as Run
+from .training.replica import Run as Run
 from .training.run_folder import RunFolder as RunFolder
 from .tuning.tune import tune as tune
 

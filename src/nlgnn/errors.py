@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib.util import find_spec
 
 
 class NlgnnError(Exception):
@@ -39,6 +40,14 @@ class RunFolderError(NlgnnError):
 
 class NlgnnWarning(UserWarning):
     """A result that may not be what the user expects. The command line prints it on a line of its own."""
+
+
+def require_packages(extra: str, *packages: str) -> None:
+    """Raise an `NlgnnError` if packages that an extra of this package installs are missing."""
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        what = f"packages that are needed for {extra} are not installed: {', '.join(missing)}."
+        raise NlgnnError(what, f"Install them: pip install 'nlgnn[{extra}]'")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -24,9 +24,9 @@ from nlgnn.training.fit import fit, predict
 from nlgnn.training.model_folder import ModelFolder
 from nlgnn.training.predict import mean_probabilities, temperatures, without_weights
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
+from nlgnn.training.run_folder import identifies_nodes
 from nlgnn.training.train import AUTO
-from nlgnn.training.weights import identifies_nodes
 
 VALIDATION_SHARE = 0.25
 # Attributes of a fitted model that are saved as they are.

@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 
 from cli_samples import Command
+from nlgnn import errors
 from nlgnn.cli.export import check_words
 from nlgnn.datasets import load_graph
 from nlgnn.training import onnx as exporting
@@ -97,10 +98,10 @@ def test_bad_input(command: Command, arguments: tuple[object, ...], what: str, h
 
 @pytest.mark.usefixtures("folders")
 def test_without_the_packages(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporting, "find_spec", lambda name: None)
+    monkeypatch.setattr(errors, "find_spec", lambda name: None)
     done = command("export", "X", "m.onnx")
     assert (done.code, done.out) == (2, "")
     assert done.err.splitlines() == [
-        "error: exporting to ONNX needs missing packages: onnx, onnxruntime, onnxscript.",
+        "error: packages that are needed for onnx are not installed: onnx, onnxruntime, onnxscript.",
         "Install them: pip install 'nlgnn[onnx]'",
     ]

@@ -4,8 +4,9 @@ from torch.func import functional_call, vmap
 
 import reference
 from nlgnn.nn import GCN, MLP, NonLocal
+from nlgnn.nn.base import storing_statistics
 from nlgnn.nn.layers import divided_by_length
-from nlgnn.nn.norm import BatchNorm, storing_statistics
+from nlgnn.nn.norm import BatchNorm
 from nlgnn.training.loop import can_be_stacked
 from nn_samples import assert_same, noise, random_edges, randomise
 

@@ -27,7 +27,8 @@ from nlgnn.paper.plans import (
     framework_cell,
     system_candidates,
 )
-from nlgnn.training.run_folder import Run, RunFolder
+from nlgnn.training.replica import Run
+from nlgnn.training.run_folder import RunFolder
 
 SEARCHED = System(
     "searched",

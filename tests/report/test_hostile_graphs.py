@@ -19,7 +19,7 @@ from nlgnn.graph.splits import Split, make_splits
 from nlgnn.report.figures import PALETTE, UNKNOWN
 from nlgnn.report.figures.strips import BINS, GAP
 from nlgnn.report.run_page import write_run_page
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
 from nlgnn.training.train import Trained
 
 pytestmark = pytest.mark.slow

@@ -30,7 +30,7 @@ from nlgnn.report.run_page import (
     write_run_page,
 )
 from nlgnn.report.table import Section
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
 from nlgnn.training.train import Plan, Trained
 
 GRAPH = easy_graph()

@@ -21,7 +21,7 @@ from nlgnn.selection.auto import Decision, begin_choice, check_options, choose_m
 from nlgnn.selection.diagnosis import diagnose
 from nlgnn.selection.evidence import SHORT
 from nlgnn.training.fit import fit
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
 from nlgnn.training.train import read_choice
 from nlgnn.tuning.space import check_space
 from nlgnn.tuning.tune import tune

@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from nlgnn.errors import RunFolderError
-from nlgnn.training.run_folder import Run, RunFolder, read_tensors
+from nlgnn.training.replica import Run
+from nlgnn.training.run_folder import RunFolder, load_weights, read_tensors
 from nlgnn.training.train import Trained
-from nlgnn.training.weights import load_weights
 from training_samples import (
     Linear,
     easy_graph,

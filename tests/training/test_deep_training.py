@@ -18,8 +18,8 @@ from nlgnn.graph.graph import Graph
 from nlgnn.models.build import configure
 from nlgnn.training.fit import fit, predict
 from nlgnn.training.loop import evaluate
-from nlgnn.training.replica import Replica
-from nlgnn.training.run_folder import Run, RunFolder
+from nlgnn.training.replica import Replica, Run
+from nlgnn.training.run_folder import RunFolder
 from training_samples import (
     assert_close_runs,
     assert_same_runs,

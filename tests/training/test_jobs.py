@@ -19,8 +19,7 @@ from nlgnn.nn.base import as_model, prepare
 from nlgnn.nn.inputs import Inputs, prepare_plain
 from nlgnn.training import memory as memory_module
 from nlgnn.training.memory import bytes_of_one, models_at_once
-from nlgnn.training.replica import Job, by_shape, training_nodes
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Job, Run, by_shape, training_nodes
 from training_samples import Linear, easy_graph, recipe, splits_of
 
 GRAPH = easy_graph()

@@ -24,8 +24,7 @@ from nlgnn.training import memory
 from nlgnn.training.fit import fit
 from nlgnn.training.memory import MemoryPlan, allowed_bytes, memory_plan, step_bytes
 from nlgnn.training.recipe import Recipe, parse_size, show_size
-from nlgnn.training.replica import Job, training_nodes
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Job, Run, training_nodes
 from training_samples import easy_graph, fit_module, quiet_train, recipe, small_plan, splits_of
 
 

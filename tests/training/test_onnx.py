@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 import nlgnn
 from each_of import each_of
+from nlgnn import errors
 from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.models.build import configure
@@ -25,7 +26,8 @@ from nlgnn.training import onnx as exporting
 from nlgnn.training.device import model_like
 from nlgnn.training.fit import predict
 from nlgnn.training.onnx import Portable, export_onnx
-from nlgnn.training.run_folder import Run, RunFolder
+from nlgnn.training.replica import Run
+from nlgnn.training.run_folder import RunFolder
 from nlgnn.training.train import Plan, Trained
 from training_samples import GRAPH, easy_graph, own_logits
 
@@ -193,8 +195,8 @@ def test_runs_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_packages_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporting, "find_spec", lambda name: None if name == "onnxscript" else name)
-    with pytest.raises(NlgnnError, match=r"needs missing packages: onnxscript(.|\n)*pip install 'nlgnn\[onnx\]'"):
+    monkeypatch.setattr(errors, "find_spec", lambda name: None if name == "onnxscript" else name)
+    with pytest.raises(NlgnnError, match=r"not installed: onnxscript(.|\n)*pip install 'nlgnn\[onnx\]'"):
         export_onnx(made(tmp_path, "mlp"), GRAPH, tmp_path / "x.onnx")
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nlgnn.nn.base import Model
-from nlgnn.training.optimiser import Adam
+from nlgnn.training.replica import Adam
 from training_samples import recipe
 
 STEPS = 50

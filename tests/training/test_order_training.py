@@ -16,9 +16,8 @@ from nlgnn.models.build import configure
 from nlgnn.nn.base import Model
 from nlgnn.nn.neighbour_vote import SHARES
 from nlgnn.training.fit import fit, predict
-from nlgnn.training.optimiser import Adam
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Adam, Run
 from training_samples import assert_same_runs, quiet_resume, quiet_train, signal_at, small_plan
 
 OPTIONS = {"epochs": 8, "stopping": "never", "features": "none", "dropout": 0.0, "hidden": 6}

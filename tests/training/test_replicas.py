@@ -24,8 +24,7 @@ from nlgnn.nn.kernels.dropout import Draws, connect
 from nlgnn.training.fit import Setting, fit, fit_settings, prepare
 from nlgnn.training.loop import Objective, finish, train_replicas
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.replica import Replica
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Replica, Run
 from training_samples import (
     Linear,
     assert_close_runs,

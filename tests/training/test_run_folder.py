@@ -26,11 +26,10 @@ from nlgnn.nn.base import prepare
 from nlgnn.training import replica
 from nlgnn.training.fit import fit, predict
 from nlgnn.training.loop import evaluate
-from nlgnn.training.optimiser import Adam
 from nlgnn.training.predict import temperature
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.replica import Replica
-from nlgnn.training.run_folder import Run, RunFolder
+from nlgnn.training.replica import Adam, Replica, Run
+from nlgnn.training.run_folder import RunFolder
 from nlgnn.training.train import Plan, Trained, read_plan
 from run_folders import assert_same_folder, files_in
 from training_samples import (

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from each_of import each_of
-from nlgnn.training.recipe import Recipe
-from nlgnn.training.replica import Course
+from nlgnn.training.recipe import Course, Recipe
 
 # Whole numbers, so that means are compared exactly.
 losses = st.lists(st.integers(0, 6).map(float), min_size=1, max_size=24)

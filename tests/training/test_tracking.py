@@ -14,9 +14,11 @@ from mlflow_stand_in import Server, stand_in
 from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
 from tensorboard.plugins.hparams.metadata import SESSION_START_INFO_TAG
 
+from nlgnn import errors
 from nlgnn.errors import NlgnnError
 from nlgnn.training import tracking
-from nlgnn.training.run_folder import Run, RunFolder
+from nlgnn.training.replica import Run
+from nlgnn.training.run_folder import RunFolder
 from nlgnn.training.tracking import Tracking, check_trackers
 from nlgnn.training.train import Trained, resume, train
 from training_samples import GRAPH, assert_same_runs, signal_at, small_plan
@@ -205,10 +207,10 @@ def test_failed_runs_are_left_out(tmp_path: Path, expected: Trained, server: Ser
 
 @pytest.mark.parametrize("package", ["tensorboard", "mlflow"])
 def test_packages_that_are_not_there(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracking, "find_spec", lambda name: None)
+    monkeypatch.setattr(errors, "find_spec", lambda name: None)
     check_trackers()
     wanted: dict[str, Any] = {"tensorboard": {"tensorboard": True}, "mlflow": {"mlflow": "sqlite:///x.db"}}
-    with pytest.raises(NlgnnError, match=rf"--{package} needs the package {package}(.|\n)*'nlgnn\[{package}\]'"):
+    with pytest.raises(NlgnnError, match=rf"not installed: {package}(.|\n)*'nlgnn\[{package}\]'"):
         check_trackers(**wanted[package])
 
 

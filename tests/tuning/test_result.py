@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nlgnn.tuning.result import training_command
+from nlgnn.models.build import training_command
 
 
 def test_options_that_change_nothing_are_left_out() -> None:

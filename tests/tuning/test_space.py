@@ -8,8 +8,9 @@ import pytest
 
 from each_of import each_of
 from nlgnn.errors import OptionError
+from nlgnn.models.options import setting_words
 from nlgnn.models.registry import SYSTEMS
-from nlgnn.tuning.space import NOT_SEARCHED, Space, check_space, read_space, setting_words
+from nlgnn.tuning.space import NOT_SEARCHED, Space, check_space, read_space
 
 SPACE = Space({"hidden": (16, 48), "lr": (0.01, 0.05, 0.1), "dropout": (0.0, 0.5)}, {"epochs": 5})
 

@@ -20,10 +20,10 @@ from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.models.build import configure
+from nlgnn.models.options import setting_words
 from nlgnn.training.fit import fit
 from nlgnn.tuning import tune
 from nlgnn.tuning.result import Tuned
-from nlgnn.tuning.space import setting_words
 from nlgnn.tuning.study import StudyError
 from nlgnn.tuning.tune import SearchProgress
 from training_samples import easy_graph, fit_module

@@ -17,7 +17,8 @@ import pytest
 from search_worker import SPACE
 from sqlalchemy import create_engine, text
 
-from nlgnn.tuning.space import read_space, setting_words
+from nlgnn.models.options import setting_words
+from nlgnn.tuning.space import read_space
 
 KILLED, WORKERS = 4, 3
 LONGEST = 240  # seconds until it is given up

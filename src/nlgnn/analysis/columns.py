@@ -22,7 +22,7 @@ from nlgnn.selection.statistics import spread
 from nlgnn.tables import FeatureEncoder
 from nlgnn.tables.column_kinds import Numbers
 from nlgnn.training.fit import predict
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
 from nlgnn.training.train import Plan, Trained
 
 MOST_COLUMNS = 30  # Columns that are tried at most.
@@ -152,8 +152,8 @@ def accuracy_lost(trained: Trained, graph: Graph, splits: Sequence[Split], encod
             [100 * (of_run == graph.y)[mask].mean() for of_run, mask in zip(predictions, tested, strict=True)]
         )
 
-    before = accuracies(graph)
-    return {
-        name: str(spread((before - accuracies(shuffled(graph, slots, seed))).tolist()))
-        for seed, (name, slots) in enumerate(encoder.slots.items())
-    }
+    before, lost = accuracies(graph), {}
+    for seed, (name, slots) in enumerate(encoder.slots.items()):
+        after = accuracies(shuffled(graph, slots, seed))
+        lost[name] = str(spread((before - after).tolist()))
+    return lost

@@ -17,7 +17,7 @@ from nlgnn.nn.base import evaluating, prepare
 from nlgnn.nn.mixing import GlobalAttention, SortedConv
 from nlgnn.nn.neighbour_vote import NeighbourVote
 from nlgnn.nn.non_local import NonLocal
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
 
 
 class SortedSequence(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
@@ -21,7 +21,7 @@ from nlgnn.report.text import sections_page, table_of
 
 if TYPE_CHECKING:
     from nlgnn.graph.graph import Graph
-    from nlgnn.training.run_folder import Run
+    from nlgnn.training.replica import Run
     from nlgnn.training.train import Trained
 
 # Names of files and values in them may hold control sequences of terminals, or characters that cannot be encoded.
@@ -64,19 +64,18 @@ def told_warnings() -> Iterator[None]:
         yield
 
 
-def write_report(path: Path, write: Callable[[Path], None], where: Console = console) -> None:
-    """Write a page, make its folder first, and print its path.
+@contextmanager
+def telling_report(path: Path, where: Console = console) -> Iterator[None]:
+    """Print the path of a page that is written in this context.
 
     The results are complete and shown by then, so that a page that cannot be written is printed and is not an error.
 
     Args:
         path: The page.
-        write: Writes the page to a path.
         where: The console that the path is printed to.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(path)
+        yield
     except (NlgnnError, OSError) as error:
         why = error.what if isinstance(error, NlgnnError) else f"{path} cannot be written: {error.strerror or error}."
         errors.print(f"no report: {why}", soft_wrap=True, markup=False)
@@ -97,7 +96,9 @@ def tell_report(trained: Trained, graph: Graph, others: Mapping[str, Trained], f
 
     folder = folder or trained.folder.path
     compared = {**others, **{name: one for name, one in read_companions(folder, trained).items() if name not in others}}
-    write_report(folder / "report.html", lambda path: write_run_page(path, trained, graph, compared))
+    page = folder / "report.html"
+    with telling_report(page):
+        write_run_page(page, trained, graph, compared)
 
 
 def dataset_table() -> RenderableType:
@@ -169,9 +170,8 @@ def model_table() -> RenderableType:
 
 def model_page(name: str) -> RenderableType:
     """Return the fact sheet of a model, with its options."""
-    from nlgnn.models.options import model_options, recipe_options
+    from nlgnn.models.options import model_options, recipe_options, setting_words
     from nlgnn.models.registry import PRESETS, PUBLISHED, get_system, trained_as
-    from nlgnn.tuning.space import setting_words
 
     system = get_system(name)
     options = model_options(system)
@@ -207,9 +207,9 @@ def model_page(name: str) -> RenderableType:
 def result_table(trained: list[tuple[str, Trained]], width: int) -> RenderableType:
     """Return validation and test figures of each system, and the protocol in the caption."""
     from nlgnn.models.registry import get_system
+    from nlgnn.nn.neighbour_vote import VOTES_HAVE_TRIES
     from nlgnn.selection.statistics import paired_interval, spread
     from nlgnn.training.recipe import metric_heading
-    from nlgnn.tuning.space import VOTES_HAVE_TRIES
 
     first, main = trained[0]
     metric, words, rows = main.recipe.metric, _protocol(main), []
@@ -248,9 +248,9 @@ def _cost(runs: Sequence[Run], epochs: bool) -> dict[str, str]:
 
 
 def _protocol(result: Trained) -> str:
+    from nlgnn.models.options import setting_words
     from nlgnn.models.registry import get_system, trained_as
     from nlgnn.selection.controls import figure_words
-    from nlgnn.tuning.space import setting_words
 
     recipe, runs = result.recipe, result.runs
     splits = len({run.split for run in runs})

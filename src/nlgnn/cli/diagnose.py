@@ -6,14 +6,13 @@ import json
 import os
 import sys
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nlgnn.cli.console import console, errors, write_report
+from nlgnn.cli.console import console, errors, telling_report
 from nlgnn.cli.options import FLAGS, given_flags, given_graph, own_tables, with_flags
 from nlgnn.errors import NlgnnError
-from nlgnn.files import refuse_existing
+from nlgnn.files import refuse_existing, write_text
 
 
 def diagnose(**flags: Any) -> None:
@@ -31,7 +30,6 @@ def diagnose(**flags: Any) -> None:
         check_new_folder(out)  # Training takes minutes.
     wanted = given_graph("diagnose", given.get("graph"), own_tables(given), "allow_unverified" in given)
 
-    from nlgnn.files import write_whole
     from nlgnn.report.diagnosis_page import write_diagnosis_page
     from nlgnn.report.table import Section
     from nlgnn.report.text import sections_page
@@ -56,13 +54,12 @@ def diagnose(**flags: Any) -> None:
         sys.stdout.write(text)
     else:
         console.print(f"Next: {diagnosis.next_step}", soft_wrap=True, markup=False)  # One line, to be copied.
-
-    def write(path: Path) -> None:
-        write_whole(path.with_name("diagnosis.json"), partial(Path.write_text, data=text, encoding="utf-8"))
-        write_diagnosis_page(path, diagnosis)
-
     folder = out or Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{loaded.name}-diagnosis"
-    write_report(folder / "report.html", write, errors if as_json else console)
+    page = folder / "report.html"
+    with telling_report(page, errors if as_json else console):
+        page.parent.mkdir(parents=True, exist_ok=True)
+        write_text(folder / "diagnosis.json", text)
+        write_diagnosis_page(page, diagnosis)
 
 
 with_flags(diagnose, FLAGS["diagnose"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nlgnn.cli.console import comma_separated, console, errors, write_report
+from nlgnn.cli.console import comma_separated, console, errors, telling_report
 from nlgnn.errors import DataError, NlgnnError, OptionError, nearest
 
 if TYPE_CHECKING:
@@ -150,11 +150,10 @@ def show(
         return
     console.print(sections_page(sections, console.width))
     again = Command("Show the tables again", command + (f" --out {shlex.quote(str(out))}" if out else ""))
-
-    def write(path: Path) -> None:
-        write_page(path, title, [*page_parts(list(cells.values()), results), *sections, again])
-
-    write_report(results / "report.html", write)
+    page = results / "report.html"
+    with telling_report(page):
+        results.mkdir(parents=True, exist_ok=True)
+        write_page(page, title, [*page_parts(list(cells.values()), results), *sections, again])
 
 
 def measure(selection: Selection, results: Path) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from nlgnn.cli.console import console, errors, write_report
+from nlgnn.cli.console import console, errors, telling_report
 from nlgnn.cli.options import all_flags, given_flags, given_graph, own_tables, plan_keys, read_config, with_flags
 from nlgnn.cli.train import show_verdict
 from nlgnn.report.text import sections_page
@@ -66,11 +66,10 @@ def tune_graph(**flags: Any) -> None:
     words += f"{decided.reason} {CHOICE_AFTER_A_SEARCH}" if decided else ""
     default_name = f"tune-{tuned.graph}-{tuned.model.replace(':', '.')}"
     name_in_database = plan.get("study", default_name) if "storage" in plan else ""
-    write_report(
-        report_folder(tuned.study, name_in_database) / "report.html",
-        lambda path: write_tuning_page(path, tuned, command, words),
-        errors if as_json else console,
-    )
+    page = report_folder(tuned.study, name_in_database) / "report.html"
+    with telling_report(page, errors if as_json else console):
+        page.parent.mkdir(parents=True, exist_ok=True)
+        write_tuning_page(page, tuned, command, words)
 
 
 def report_folder(study: str, name_in_database: str = "") -> Path:

@@ -1,19 +1,21 @@
-"""Configuration of models: the factory and the recipe for a name and options."""
+"""Configuration of models: the factory and the recipe for a name and options, and the command that trains them."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nlgnn.datasets.catalog import CATALOG
 from nlgnn.errors import OptionError, nearest
-from nlgnn.models.options import given_sizes, keyword_of, model_options, recipe_options, refuse_idle
+from nlgnn.models.options import given_sizes, idle_options, keyword_of, model_options, recipe_options, refuse_idle
 from nlgnn.models.registry import PRESETS, PUBLISHED, SYSTEMS, System, get_system, load, trained_as
 from nlgnn.training.recipe import Recipe, check_pretraining
 
 if TYPE_CHECKING:
     from nlgnn.graph.graph import Graph
+    from nlgnn.tables.source import OwnTables
 
 
 def dataset_options(graph_name: str, system: System, preset: str) -> dict[str, Any]:
@@ -123,3 +125,42 @@ def configure(name: str, graph: Graph, preset: str | None = None, **options: Any
         system, arguments, in_channels=graph.num_features, out_channels=graph.num_classes, num_nodes=graph.num_nodes
     )
     return partial(load(system), **sizes, **arguments), recipe
+
+
+def training_command(
+    graph: str,
+    model: str,
+    protocol: str,
+    preset: str,
+    options: Mapping[str, Any],
+    runs: int | None = None,
+    tables: OwnTables | None = None,
+) -> str:
+    """Return the command that trains a setting: `nlgnn train …`, or Python for a graph that has no name.
+
+    Args:
+        graph: The name of the graph.
+        model: The name of the model.
+        protocol: The name of the split protocol.
+        preset: The name of the preset.
+        options: The options of the setting. Options that have no effect next to the others are left out.
+        runs: The number of runs; by default that of the protocol.
+        tables: The user's own tables that the graph was read from, if any.
+    """
+    idle = idle_options(get_system(model), {name: (value,) for name, value in options.items()})
+    options = {name: value for name, value in options.items() if name not in idle}
+    if tables is None and graph not in CATALOG:
+        given = "".join(f", {name}={value!r}" for name, value in options.items())
+        configured = f'nlgnn.configure("{model}", graph, "{preset}"{given})'
+        splits = f'"{protocol}"' if runs is None else f'nlgnn.make_splits(graph, "{protocol}", {runs})'
+        return f"factory, recipe = {configured}; runs = nlgnn.fit(factory, graph, {splits}, recipe)"
+    words = ["nlgnn", "train", *([graph] if tables is None else tables.flags)]
+    words += ["--model", model, "--splits", protocol, "--preset", preset]
+    for name, value in options.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        elif value is not None:
+            words += [f"--{flag}", str(value)]
+    words += [] if runs is None else ["--runs", str(runs)]
+    return shlex.join(words)

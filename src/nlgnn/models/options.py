@@ -67,6 +67,11 @@ def given_sizes(system: System, arguments: Mapping[str, Any], **sizes: int) -> d
     return {name: size for name, size in sizes.items() if name in asked}
 
 
+def setting_words(setting: Mapping[str, Any]) -> str:
+    """Return a setting as text: its key in a study, and the way it is shown."""
+    return ", ".join(f"{name}={value}" for name, value in setting.items())
+
+
 class Idle(NamedTuple):
     """The reason why an option has no effect, and the option with which it would have one."""
 

@@ -19,6 +19,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.nn.inputs import Features, move, prepare_plain
 from nlgnn.nn.kernels.dropout import Dropout, RandomModule
 from nlgnn.nn.layers import cross_entropy
+from nlgnn.nn.norm import BatchNorm
 
 # Types of options, which `nlgnn.models` checks before any model is built, and `checked` when one is built.
 Count = Annotated[int, Field(ge=1)]
@@ -273,6 +274,32 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     finally:
         for part, training in modes.items():
             part.training = training
+
+
+@contextmanager
+def storing_statistics(module: nn.Module) -> Iterator[None]:
+    """Let all batch normalisations in a module store the statistics of an evaluation.
+
+    `nlgnn.fit` does so at the end. After a training loop of your own, call the module once in this context.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn.nn import MLP
+        >>> from nlgnn.nn.base import storing_statistics
+        >>> model, x = MLP(3, 4, 2, norm="batch").eval(), torch.randn(9, 3)
+        >>> with torch.no_grad(), storing_statistics(model):
+        ...     whole = model(x)
+        >>> bool(torch.allclose(model(x[:2]), whole[:2]))
+        True
+    """
+    normalisations = [part for part in module.modules() if isinstance(part, BatchNorm)]
+    for part in normalisations:
+        part.storing = True
+    try:
+        yield
+    finally:
+        for part in normalisations:
+            part.storing = False
 
 
 def drop_features(x: Features, dropout: Dropout, *place: int) -> Features:

@@ -20,7 +20,7 @@ negative. With `norm`, `residual`, `jumping`, `row_norm` or `label_input`, the l
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial, reduce
 from itertools import pairwise
 from typing import Literal, cast
@@ -51,7 +51,7 @@ from nlgnn.nn.layers import (
     times,
     with_diagonal,
 )
-from nlgnn.nn.stack import DeepStack, Jumping, Norm, StackModel, StackOptions, stack_layers
+from nlgnn.nn.stack import Jumping, Norm, StackModel, StackOptions, UniformStack, stack_layers
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "elu": F.elu}
 # A part of a layer: its input and some columns of its weight, or the product of both with None.
@@ -61,16 +61,12 @@ Part = tuple[Tensor | Operator | StreamedFeatures, Tensor | None]
 class LocalModel(StackModel, ABC):
     """Base class of stacks of layers. Subclasses define the layers and the propagation operator."""
 
-    def __init__(
-        self,
-        layers: Sequence[nn.Module] | DeepStack,
-        dropout: Rate,
-        input_dropout: Rate,
-        activation: Literal["relu", "elu"] = "relu",
-    ) -> None:
-        super().__init__(layers, dropout, input_dropout)
-        self.activation = ACTIVATIONS[activation]
-        self.can_recompute = self.deep is None
+    activation: Callable[[Tensor], Tensor] = staticmethod(F.relu)
+
+    @property
+    def can_recompute(self) -> bool:  # type: ignore[override]
+        """Return whether layers are plain."""
+        return self.deep is None
 
     @abstractmethod
     def operator(self, edges: Edges, num_nodes: int) -> Operator | None:
@@ -124,7 +120,7 @@ class LocalModel(StackModel, ABC):
         return times(layer.drop(self.dropout, hidden, number, part), rows[part])
 
 
-class MLP(LocalModel):
+class MLP(UniformStack, LocalModel):
     """Multi-layer perceptron on the features of each node, without edges.
 
     Args:
@@ -147,36 +143,7 @@ class MLP(LocalModel):
 
     uses_edge_weights = True  # without edges, no weights are ignored
 
-    @checked
-    def __init__(
-        self,
-        in_channels: Count,
-        hidden_channels: Count,
-        out_channels: Count,
-        *,
-        num_layers: Count = 2,
-        dropout: Rate = 0.0,
-        input_dropout: Rate | None = None,
-        norm: Norm = "none",
-        residual: bool = False,
-        jumping: Jumping = "last",
-        row_norm: bool = False,
-        label_input: Rate = 0.0,
-        num_nodes: int | None = None,
-        label_channels: int | None = None,
-    ) -> None:
-        options = StackOptions(norm, residual, jumping, row_norm, label_input, num_nodes, label_channels)
-        layers = stack_layers(
-            options,
-            in_channels,
-            hidden_channels,
-            out_channels,
-            num_layers,
-            hidden=lambda width: FeatureLinear(width, hidden_channels),
-            last=lambda width: FeatureLinear(width, out_channels),
-            skip=nn.Identity,
-        )
-        super().__init__(layers, dropout, dropout if input_dropout is None else input_dropout)
+    layer, skip, drops_inputs = FeatureLinear, nn.Identity, True
 
     def operator(self, edges: Edges, num_nodes: int) -> None:
         return None
@@ -188,7 +155,7 @@ class MLP(LocalModel):
         return Inputs(features(graph), None)
 
 
-class GCN(LocalModel):
+class GCN(UniformStack, LocalModel):
     """Graph convolutional network with symmetric normalisation (Kipf and Welling, ICLR 2017).
 
     Args:
@@ -211,36 +178,7 @@ class GCN(LocalModel):
 
     uses_edge_weights = True
 
-    @checked
-    def __init__(
-        self,
-        in_channels: Count,
-        hidden_channels: Count,
-        out_channels: Count,
-        *,
-        num_layers: Count = 2,
-        dropout: Rate = 0.0,
-        input_dropout: Rate | None = None,
-        norm: Norm = "none",
-        residual: bool = False,
-        jumping: Jumping = "last",
-        row_norm: bool = False,
-        label_input: Rate = 0.0,
-        num_nodes: int | None = None,
-        label_channels: int | None = None,
-    ) -> None:
-        options = StackOptions(norm, residual, jumping, row_norm, label_input, num_nodes, label_channels)
-        layers = stack_layers(
-            options,
-            in_channels,
-            hidden_channels,
-            out_channels,
-            num_layers,
-            hidden=lambda width: GraphConvolution(width, hidden_channels),
-            last=lambda width: GraphConvolution(width, out_channels),
-            skip=Projection,
-        )
-        super().__init__(layers, dropout, input_dropout or 0.0)
+    layer, skip = GraphConvolution, Projection
 
     def operator(self, edges: Edges, num_nodes: int) -> Operator:
         if isinstance(edges, Operator):
@@ -307,7 +245,8 @@ class GAT(LocalModel):
             last=lambda width: GraphAttention(width, out_channels, 1, dropout),
             skip=Projection,
         )
-        super().__init__(layers, dropout, input_dropout or 0.0, activation)
+        super().__init__(layers, dropout, input_dropout or 0.0)
+        self.activation = ACTIVATIONS[activation]
 
     def operator(self, edges: Edges, num_nodes: int) -> Operator:
         return edges if isinstance(edges, Operator) else neighbourhoods(given(edges, num_nodes), num_nodes)

@@ -24,6 +24,7 @@ from nlgnn.nn.non_local import check_embedding, quiet_embedding
 from nlgnn.nn.orders import LearnedOrder
 
 SHARES = (0.0, 0.25, 0.5, 1.0, 2.0)  # that validation chooses from
+VOTES_HAVE_TRIES = "validation chooses the weight of votes, so that their validation figures are optimistic"
 
 
 class VoteOutput(NamedTuple):

@@ -7,15 +7,13 @@ From Ioffe and Szegedy, `"Batch Normalization: Accelerating Deep Network Trainin
     y = \gamma \frac{h - \mu}{\sqrt{\sigma^2 + \epsilon}} + \beta.
 
 Training is full-batch: the mean :math:`\mu` and the variance :math:`\sigma^2` (divided by n) are those of all nodes in
-the current pass, in training and in evaluation, and there are no running averages. `storing_statistics` keeps those of
-one last pass together with the weights. Evaluation uses the stored values from then on, so that other nodes and other
-graphs do not change them.
+the current pass, in training and in evaluation, and there are no running averages. `storing_statistics` of
+:mod:`nlgnn.nn.base` keeps those of one last pass together with the weights. Evaluation uses the stored values from then
+on, so that other nodes and other graphs do not change them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -66,32 +64,6 @@ class BatchNorm(nn.Module):
             mean = torch.where(self.stored > 0, self.mean, mean)
             variance = torch.where(self.stored > 0, self.variance, variance)
         return torch.addcmul(self.bias, h - mean, self.weight * (variance + EPSILON).rsqrt())
-
-
-@contextmanager
-def storing_statistics(module: nn.Module) -> Iterator[None]:
-    """Let all batch normalisations in a module store the statistics of an evaluation.
-
-    `nlgnn.fit` does so at the end. After a training loop of your own, call the module once in this context.
-
-    Example:
-        >>> import torch
-        >>> from nlgnn.nn import MLP
-        >>> from nlgnn.nn.norm import storing_statistics
-        >>> model, x = MLP(3, 4, 2, norm="batch").eval(), torch.randn(9, 3)
-        >>> with torch.no_grad(), storing_statistics(model):
-        ...     whole = model(x)
-        >>> bool(torch.allclose(model(x[:2]), whole[:2]))
-        True
-    """
-    normalisations = [part for part in module.modules() if isinstance(part, BatchNorm)]
-    for part in normalisations:
-        part.storing = True
-    try:
-        yield
-    finally:
-        for part in normalisations:
-            part.storing = False
 
 
 class _BatchNorm(Kernel):

@@ -22,86 +22,12 @@ from torch.nn import functional as F
 
 from nlgnn.graph.descriptions import mean_matrix
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.base import Count, Rate, checked, drop_features
+from nlgnn.nn.base import drop_features
 from nlgnn.nn.inputs import Edges, Features, Inputs, features
 from nlgnn.nn.kernels.sparse import Operator, spmm
 from nlgnn.nn.layers import numpy_type, times
 from nlgnn.nn.local import given
-from nlgnn.nn.stack import Jumping, Norm, StackModel, StackOptions, stack_layers
-
-
-class GraphSAGE(StackModel):
-    """GraphSAGE with mean aggregation (Hamilton et al., NeurIPS 2017).
-
-    Args:
-        in_channels: Number of features per node.
-        hidden_channels: Width of the hidden layers.
-        out_channels: Width of the output.
-        num_layers: Number of layers of the local embedding.
-        dropout: Share of hidden units dropped in training.
-        input_dropout: Share of input features dropped in training. The default is 0.
-        norm: Normalisation of the hidden layers: none, batch or layer.
-        residual: Whether hidden layers have residual connections.
-        jumping: Hidden layers that the output reads: last, max or cat. "max" is the elementwise maximum of all hidden
-            layers, "cat" their concatenation.
-        row_norm: Whether hidden rows are divided by their norm.
-        label_input: Share of training labels that are input in each step. The loss is that of the others. In
-            evaluation, all of them are input.
-        num_nodes: Number of nodes of the graph, for `label_input`.
-        label_channels: Number of classes, for `label_input`. The default is `out_channels`.
-    """
-
-    uses_edge_weights = True
-
-    @checked
-    def __init__(
-        self,
-        in_channels: Count,
-        hidden_channels: Count,
-        out_channels: Count,
-        *,
-        num_layers: Count = 2,
-        dropout: Rate = 0.0,
-        input_dropout: Rate | None = None,
-        norm: Norm = "none",
-        residual: bool = False,
-        jumping: Jumping = "last",
-        row_norm: bool = False,
-        label_input: Rate = 0.0,
-        num_nodes: int | None = None,
-        label_channels: int | None = None,
-    ) -> None:
-        options = StackOptions(norm, residual, jumping, row_norm, label_input, num_nodes, label_channels)
-        layers = stack_layers(
-            options,
-            in_channels,
-            hidden_channels,
-            out_channels,
-            num_layers,
-            hidden=lambda width: MeanConvolution(width, hidden_channels),
-            last=lambda width: MeanConvolution(width, out_channels),
-        )
-        super().__init__(layers, dropout, input_dropout or 0.0)
-
-    def prepare(self, graph: Graph) -> Inputs:
-        """Return the inputs of `forward`. Edges are used in both directions."""
-        return Inputs(
-            features(graph), Operator.from_scipy(mean_matrix(graph.undirected_weights, numpy_type(self.dtype)))
-        )
-
-    def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
-        num_nodes = x.shape[0]
-        if not isinstance(edge_index, Operator):
-            edge_index = mean_operator(given(edge_index, num_nodes), num_nodes, self.dtype)
-        x = drop_features(x, self.input_dropout)
-        if self.deep is not None:
-            deep: Tensor = self.deep(x, edge_index, self.dropout)
-            return deep
-        first, *others = self.layers
-        h: Tensor = first(x, edge_index)
-        for place, layer in enumerate(others):
-            h = layer(self.dropout(F.relu(h), place), edge_index)
-        return h
+from nlgnn.nn.stack import UniformStack
 
 
 class MeanConvolution(nn.Module):
@@ -124,6 +50,51 @@ class MeanConvolution(nn.Module):
     def forward(self, x: Features, mean: Operator) -> Float[Tensor, "n f"]:
         own, of_neighbours = times(x, self.weight).chunk(2, dim=1)
         return spmm(mean, of_neighbours).add_(own).add_(self.bias)
+
+
+class GraphSAGE(UniformStack):
+    """GraphSAGE with mean aggregation (Hamilton et al., NeurIPS 2017).
+
+    Args:
+        in_channels: Number of features per node.
+        hidden_channels: Width of the hidden layers.
+        out_channels: Width of the output.
+        num_layers: Number of layers of the local embedding.
+        dropout: Share of hidden units dropped in training.
+        input_dropout: Share of input features dropped in training. The default is 0.
+        norm: Normalisation of the hidden layers: none, batch or layer.
+        residual: Whether hidden layers have residual connections.
+        jumping: Hidden layers that the output reads: last, max or cat. "max" is the elementwise maximum of all hidden
+            layers, "cat" their concatenation.
+        row_norm: Whether hidden rows are divided by their norm.
+        label_input: Share of training labels that are input in each step. The loss is that of the others. In
+            evaluation, all of them are input.
+        num_nodes: Number of nodes of the graph, for `label_input`.
+        label_channels: Number of classes, for `label_input`. The default is `out_channels`.
+    """
+
+    uses_edge_weights = True
+
+    layer = MeanConvolution
+
+    def prepare(self, graph: Graph) -> Inputs:
+        """Return the inputs of `forward`. Edges are used in both directions."""
+        means = mean_matrix(graph.undirected_weights, numpy_type(self.dtype))
+        return Inputs(features(graph), Operator.from_scipy(means))
+
+    def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
+        num_nodes = x.shape[0]
+        if not isinstance(edge_index, Operator):
+            edge_index = mean_operator(given(edge_index, num_nodes), num_nodes, self.dtype)
+        x = drop_features(x, self.input_dropout)
+        if self.deep is not None:
+            deep: Tensor = self.deep(x, edge_index, self.dropout)
+            return deep
+        first, *others = self.layers
+        h: Tensor = first(x, edge_index)
+        for place, layer in enumerate(others):
+            h = layer(self.dropout(F.relu(h), place), edge_index)
+        return h
 
 
 def mean_operator(edges: Tensor, num_nodes: int, dtype: torch.dtype) -> Operator:

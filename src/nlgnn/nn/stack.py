@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -37,7 +37,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlgnn.errors import OptionError
-from nlgnn.nn.base import Model
+from nlgnn.nn.base import Count, Model, Rate, checked
 from nlgnn.nn.inputs import Features
 from nlgnn.nn.kernels.dropout import Dropout
 from nlgnn.nn.kernels.sparse import Operator
@@ -223,3 +223,50 @@ class StackModel(Model):
 
     def targets(self, y: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
         return y if self._labels is None else self._labels.targets(y)
+
+
+class UniformStack(StackModel):
+    """Base class of models whose layers are all of one kind.
+
+    Attributes:
+        layer: Makes a layer from the widths of its input and output.
+        skip: Makes the map that `residual` adds; None for layers that already add one.
+        drops_inputs: Whether `dropout` is also the default of `input_dropout`, which is 0 otherwise.
+    """
+
+    layer: ClassVar[type[nn.Module]]
+    skip: ClassVar[type[nn.Module] | None] = None
+    drops_inputs: ClassVar[bool] = False
+
+    @checked
+    def __init__(
+        self,
+        in_channels: Count,
+        hidden_channels: Count,
+        out_channels: Count,
+        *,
+        num_layers: Count = 2,
+        dropout: Rate = 0.0,
+        input_dropout: Rate | None = None,
+        norm: Norm = "none",
+        residual: bool = False,
+        jumping: Jumping = "last",
+        row_norm: bool = False,
+        label_input: Rate = 0.0,
+        num_nodes: int | None = None,
+        label_channels: int | None = None,
+    ) -> None:
+        options = StackOptions(norm, residual, jumping, row_norm, label_input, num_nodes, label_channels)
+        layers = stack_layers(
+            options,
+            in_channels,
+            hidden_channels,
+            out_channels,
+            num_layers,
+            hidden=lambda width: self.layer(width, hidden_channels),
+            last=lambda width: self.layer(width, out_channels),
+            skip=self.skip,
+        )
+        if input_dropout is None:
+            input_dropout = dropout if self.drops_inputs else 0.0
+        super().__init__(layers, dropout, input_dropout)

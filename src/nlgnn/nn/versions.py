@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack
+from typing import Any, ClassVar, Literal, TypedDict, Unpack
 
 from torch import nn
 
@@ -112,6 +112,38 @@ def _option(source: Callable[..., Any], argument: str) -> str:
     return f"space_{argument}" if source is LearnedOrder and argument != "frozen" else argument
 
 
+class NonLocalOptions(TypedDict, total=False):
+    """Options of a non-local model, which editors show: see `MLP`, `GCN`, `GAT`, `NonLocal` and `LearnedOrder`."""
+
+    num_layers: int
+    dropout: float
+    input_dropout: float | None
+    heads: int  # of GAT
+    activation: Literal["relu", "elu"]  # of GAT
+    kernel_size: int
+    num_convs: int
+    conv_dropout: float | None
+    zero_init: bool
+    score_bias: bool
+    multiply_score: bool
+    standardise_score: bool
+    head: Literal["concat", "residual"]
+    local_loss: float
+    frozen: bool
+    space_dim: int
+    space_projections: int
+    space_radius: int
+    space_perplexity: float
+    space_shrinkage: float
+    space_input: Literal["features", "adjacency"]
+    space_lr: float
+    norm: Norm
+    residual: bool
+    jumping: Jumping
+    row_norm: bool
+    label_input: float
+
+
 class NonLocalVersion(NonLocal, Version):
     """Non-local model around a local model of this package, built from widths and options.
 
@@ -136,10 +168,10 @@ class NonLocalVersion(NonLocal, Version):
         embedding_channels: Count | None = None,
         order: Literal["score", "random", "learned"] = "score",
         num_nodes: int | None = None,
-        **options: Any,
+        **options: Unpack[NonLocalOptions],
     ) -> None:
         width = embedding_channels or out_channels
-        for_local, for_space, for_wrapper = self.split_options(options | {"num_nodes": num_nodes})
+        for_local, for_space, for_wrapper = self.split_options({**options, "num_nodes": num_nodes})
         if for_wrapper.get("conv_dropout") is None:
             for_wrapper["conv_dropout"] = options.get("dropout", 0.0)
         if "label_channels" in _keywords(self.local_class):  # the embedding may be wider than the number of classes
@@ -177,80 +209,16 @@ class VoteVersion(NeighbourVote, Version):
         super().__init__(local, out_channels, num_nodes, space=space)
 
 
-class NonLocalOptions(TypedDict, total=False):
-    """Options of a non-local model: see `NonLocal`, `LearnedOrder` and `nlgnn.nn.stack`."""
-
-    embedding_channels: int | None
-    kernel_size: int
-    num_convs: int
-    conv_dropout: float | None
-    zero_init: bool
-    order: Literal["score", "random", "learned"]
-    score_bias: bool
-    multiply_score: bool
-    standardise_score: bool
-    head: Literal["concat", "residual"]
-    local_loss: float
-    frozen: bool
-    space_dim: int
-    space_projections: int
-    space_radius: int
-    space_perplexity: float
-    space_shrinkage: float
-    space_input: Literal["features", "adjacency"]
-    space_lr: float
-    norm: Norm
-    residual: bool
-    jumping: Jumping
-    row_norm: bool
-    label_input: float
-    num_nodes: int | None
-
-
-class _NamedVersion(NonLocalVersion):
-    """A non-local model with a name of its own, whose signature an editor can show."""
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            in_channels: int,
-            hidden_channels: int,
-            out_channels: int,
-            *,
-            num_layers: int = 2,
-            dropout: float = 0.0,
-            input_dropout: float | None = None,
-            **options: Unpack[NonLocalOptions],
-        ) -> None: ...
-
-
-class NLMLP(_NamedVersion):
+class NLMLP(NonLocalVersion):
     local_class = MLP
 
 
-class NLGCN(_NamedVersion):
+class NLGCN(NonLocalVersion):
     local_class = GCN
 
 
 class NLGAT(NonLocalVersion):
     local_class = GAT
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            in_channels: int,
-            hidden_channels: int,
-            out_channels: int,
-            *,
-            num_layers: int = 2,
-            heads: int = 8,
-            dropout: float = 0.0,
-            input_dropout: float | None = None,
-            activation: Literal["relu", "elu"] = "relu",
-            **options: Unpack[NonLocalOptions],
-        ) -> None: ...
 
 
 def __getattr__(name: str) -> Any:

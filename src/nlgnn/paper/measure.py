@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import platform
 import shutil
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -19,7 +18,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from nlgnn import __version__
 from nlgnn.analysis import kernel_sizes, order_before_and_after, reconnected_homophily
 from nlgnn.datasets import load_graph
 from nlgnn.datasets.synthetic import planted_order_graph
@@ -34,13 +32,12 @@ from nlgnn.nn.base import as_model, prepare
 from nlgnn.paper.cell import Cell, Settings, cell_path, check_unchanged, is_older, read_cell
 from nlgnn.paper.numbers import printed_speed
 from nlgnn.selection.diagnosis import diagnose
-from nlgnn.training.device import CORES, allocation, limited_threads, processor
+from nlgnn.training.device import CORES, allocation, limited_threads, processor, versions
 from nlgnn.training.fit import Setting, fit, fit_settings
 from nlgnn.training.loop import Objective
-from nlgnn.training.optimiser import Adam
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.replica import shape_of_setting
-from nlgnn.training.run_folder import Run, RunFolder
+from nlgnn.training.replica import Adam, Run, shape_of_setting
+from nlgnn.training.run_folder import RunFolder
 
 TIMED_SYSTEMS = ("gcn", "gat", "geom-gcn", "nlgcn")  # of the paper's table 6; the first is the reference
 ALSO_TIMED = ("mlp", "nlmlp", "nlgat")
@@ -98,11 +95,6 @@ def make_folder(path: Path) -> None:
     """Create a folder with its parents."""
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that decide figures."""
-    return {"nlgnn": __version__, "python": platform.python_version(), "torch": torch.__version__}
 
 
 def measure_training(cell: Cell, unfinished: Path, progress: bool) -> dict[str, Any]:

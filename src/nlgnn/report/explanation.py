@@ -22,8 +22,8 @@ from nlgnn.selection.controls import selection_words
 from nlgnn.shallow.base import Contributions, ShallowModel
 from nlgnn.tables import FeatureEncoder
 from nlgnn.training.device import choose_device, limited_threads, model_like
+from nlgnn.training.run_folder import load_weights
 from nlgnn.training.train import Trained
-from nlgnn.training.weights import load_weights
 
 
 @dataclass(frozen=True, eq=False)

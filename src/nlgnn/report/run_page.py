@@ -19,6 +19,7 @@ from nlgnn.analysis.quality import held_back, majority_accuracy
 from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
+from nlgnn.models.build import training_command
 from nlgnn.models.registry import get_system
 from nlgnn.report.figures.intervals import MAJORITY, Answer, figures_of
 from nlgnn.report.figures.order import order_parts
@@ -32,10 +33,9 @@ from nlgnn.training.device import limited_threads, model_like
 from nlgnn.training.fit import predict
 from nlgnn.training.predict import calibrated, temperatures
 from nlgnn.training.preflight import ignores_weights
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
+from nlgnn.training.run_folder import load_weights
 from nlgnn.training.train import Plan, Trained, read_trained
-from nlgnn.training.weights import load_weights
-from nlgnn.tuning.result import training_command
 
 MOST_COLUMNS_SHOWN = 200
 WARNING = "warning: "  # the prefix of notes that are warnings

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from nlgnn.models.options import setting_words
 from nlgnn.report.figures import PALETTE, tooltips
 from nlgnn.report.page import Command, Figure, Headline, Part, caption, columns_of, write_page
 from nlgnn.report.table import Section
@@ -13,7 +14,6 @@ from nlgnn.selection.controls import selection_words
 from nlgnn.selection.statistics import Spread
 from nlgnn.training.recipe import metric_heading
 from nlgnn.tuning.result import Tried, Tuned
-from nlgnn.tuning.space import setting_words
 
 MOST_ROWS = 10
 BEST, WHOLE, DROPPED = "best", "finished", "dropped"

@@ -18,14 +18,14 @@ from nlgnn.errors import NlgnnError, OptionError, RunFolderError
 from nlgnn.files import write_whole
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
-from nlgnn.models.build import check_given, configure, default_metric, default_protocol
+from nlgnn.models.build import check_given, configure, default_metric, default_protocol, training_command
 from nlgnn.selection.controls import with_controls
 from nlgnn.selection.diagnosis import NON_LOCAL, Verdict, diagnose
 from nlgnn.training.fit import fit_settings
 from nlgnn.training.recipe import metric_text
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
 from nlgnn.training.train import CHOICE_FILE, read_choice
-from nlgnn.tuning.result import Tuned, training_command
+from nlgnn.tuning.result import Tuned
 
 
 class Decision(NamedTuple):

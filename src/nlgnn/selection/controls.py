@@ -21,7 +21,7 @@ from nlgnn.shallow.base import Factory
 from nlgnn.training.fit import Setting, fit_settings, setting_of
 from nlgnn.training.preflight import check_graph
 from nlgnn.training.recipe import Recipe, metric_heading
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
 
 CONTROLS: dict[str, dict[str, Any]] = {"kernel 1": {"kernel_size": 1}, "random order": {"order": "random"}}
 FROZEN = {"frozen space": {"frozen": True}}  # Only a learned order can be frozen.

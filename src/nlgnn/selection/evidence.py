@@ -20,7 +20,7 @@ from nlgnn.selection.controls import with_controls
 from nlgnn.selection.statistics import Interval, compared_rows, is_clear, paired_interval, spread
 from nlgnn.training.fit import fit_settings
 from nlgnn.training.recipe import Recipe, metric_heading
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
 
 FEWEST_SPLITS, MOST_SPLITS = 5, 10
 # Short, so that ten thousand nodes take a minute or two; longer trainings gave the same differences.

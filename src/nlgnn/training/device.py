@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 import torch
 from scipy import sparse
 
+from nlgnn import __version__
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 
@@ -32,6 +33,11 @@ def processor() -> str:
     """Return the name of the processor."""
     found = re.search(r"model name\s*: (.*)", text_of("/proc/cpuinfo"))
     return found[1] if found else platform.processor() or platform.machine()
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that decide figures."""
+    return {"nlgnn": __version__, "torch": torch.__version__, "python": platform.python_version()}
 
 
 def text_of(path: str) -> str:

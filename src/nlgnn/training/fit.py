@@ -32,7 +32,6 @@ from nlgnn.training.device import (
     limited_threads,
     model_like,
 )
-from nlgnn.training.identity import description_of, identity
 from nlgnn.training.loop import evaluate, finish, train_replicas
 from nlgnn.training.memory import MemoryPlan, memory_plan, models_at_once, set_recompute
 from nlgnn.training.preflight import (
@@ -42,15 +41,16 @@ from nlgnn.training.preflight import (
     check_options,
     check_output,
     class_name,
+    description_of,
     example_of,
+    identity,
     ignores_weights,
 )
 from nlgnn.training.progress import TrainingProgress
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.replica import Job, Replica, by_shape, shape_of_setting, training_nodes
-from nlgnn.training.run_folder import Run, RunFolder
+from nlgnn.training.replica import Job, Replica, Run, by_shape, shape_of_setting, training_nodes
+from nlgnn.training.run_folder import RunFolder, check_weights, load_weights
 from nlgnn.training.shallow_run import fit_shallow, predict_shallow, scaled
-from nlgnn.training.weights import check_weights, load_weights
 
 CHECKPOINT_SECONDS = 30.0
 
@@ -98,7 +98,8 @@ def fit(
         >>> len(runs)
         10
     """
-    runs = _fit([setting_of(factory, graph, recipe)], graph, splits, folder, progress, watch)[0]
+    settings = [setting_of(factory, graph, recipe)]
+    runs = fit_settings(settings, graph, splits, folder=folder, progress=progress, watch=watch)[0]
     if all(run.failure for run in runs):
         how = "Try a lower learning rate, or look at the features."
         raise EveryRunFailedError(f"every run failed; {runs[0].failure}.", how)
@@ -130,6 +131,7 @@ def fit_settings(
     graph: Graph,
     splits: str | Split | Sequence[Split] | None = None,
     *,
+    folder: RunFolder | None = None,
     progress: bool = True,
     watch: Watch | None = None,
 ) -> list[list[Run]]:
@@ -140,6 +142,7 @@ def fit_settings(
             recipe have the same shape.
         graph: The graph, as for `fit`.
         splits: The splits, as for `fit`.
+        folder: The folder of the runs, for a single setting.
         progress: If True, a progress bar is drawn on terminals after two seconds.
         watch: Called after every epoch with the replicas in training. If it sets `dropped` of a replica, the replica
             ends with the figures of its best epoch so far. `replica.setting` is a position in `settings`.
@@ -149,17 +152,6 @@ def fit_settings(
     """
     if not settings:
         raise OptionError("there are no settings to train.", "Give at least one pair of a factory and a Recipe.")
-    return _fit(settings, graph, splits, None, progress, watch)
-
-
-def _fit(
-    settings: Sequence[Setting],
-    graph: Graph,
-    splits: str | Split | Sequence[Split] | None,
-    folder: RunFolder | None,
-    progress: bool,
-    watch: Watch | None = None,
-) -> list[list[Run]]:
     check_graph(graph)
     splits = default_protocol(graph) if splits is None else splits
     splits = make_splits(graph, splits) if isinstance(splits, str) else splits
@@ -284,6 +276,7 @@ class _Training:
         set_recompute(replica.model, self.recompute)
         replica.begin(self.inputs, self.y)
         if saved := self.interrupted.pop(job.run.index, None):
+            check_weights(replica.model.unwrapped, saved.model, "the checkpoint")
             replica.restore(saved)
             if replica.epoch == job.recipe.pretrain_epochs:  # checkpoints are of the end of an epoch
                 replica.end_pretraining(self.inputs, self.y)

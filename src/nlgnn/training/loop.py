@@ -20,9 +20,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.modules.dropout import _DropoutNd
 
-from nlgnn.nn.base import Model, logits_of
+from nlgnn.nn.base import Model, logits_of, storing_statistics
 from nlgnn.nn.kernels.dropout import Draws, Dropout, connect
-from nlgnn.nn.norm import storing_statistics
 from nlgnn.training.metrics import measure_all, validate
 from nlgnn.training.replica import Replica
 

@@ -25,8 +25,7 @@ from nlgnn.nn.base import Model, as_model, prepare
 from nlgnn.training.loop import Alone, can_be_stacked
 from nlgnn.training.metrics import validate
 from nlgnn.training.recipe import Recipe, parse_size, show_size
-from nlgnn.training.replica import Job, Replica
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Job, Replica, Run
 
 TRIAL_NODES = 16_000  # enough that chunks of fixed size do not hide the growth
 GENEROUS_BYTES_A_NODE, GENEROUS_BYTES_AN_EDGE = 60_000, 1000

@@ -8,7 +8,6 @@ import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -19,8 +18,8 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from nlgnn import __version__
-from nlgnn.errors import NlgnnError, OptionError
-from nlgnn.files import write_whole
+from nlgnn.errors import NlgnnError, OptionError, require_packages
+from nlgnn.files import write_whole, writing
 from nlgnn.graph.features import FeaturesOnDisk, row_chunks
 from nlgnn.graph.graph import FeatureScaling, Graph
 from nlgnn.nn.base import prepare
@@ -31,10 +30,9 @@ from nlgnn.nn.mixing import SortedConv
 from nlgnn.nn.non_local import NonLocal
 from nlgnn.nn.orders import ScoreOrder
 from nlgnn.training.device import model_like
+from nlgnn.training.run_folder import load_weights
 from nlgnn.training.train import Trained
-from nlgnn.training.weights import load_weights
 
-PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 OPSET = 18  # of 2022, which all current runtimes support
 CHECKED_NODES, CHECKED_VALUES = 10_000, 2**25  # larger graphs are compared on their first nodes, made dense
 TOLERANCE = 1e-4  # of scores, logits and probabilities, relative to the largest of a row
@@ -119,10 +117,8 @@ def export_onnx(trained: Trained, graph: Graph, path: Path, run: int | None = No
             f"{part.num_nodes} nodes; nothing was written.",
             "Try other versions of torch, onnxscript and onnxruntime.",
         )
-    try:
+    with writing(path, "Name a file that can be written."):
         write_whole(path, lambda file: file.write_bytes(content))
-    except OSError as error:
-        raise NlgnnError(f"{path} cannot be written: {error.strerror}.", "Name a file that can be written.") from error
     return Exported(
         inputs=inputs,
         output=output,
@@ -136,12 +132,7 @@ def export_onnx(trained: Trained, graph: Graph, path: Path, run: int | None = No
 
 def check_packages() -> None:
     """Raise an `NlgnnError` if a package that exporting needs is not installed."""
-    missing = [name for name in PACKAGES if find_spec(name) is None]
-    if missing:
-        raise NlgnnError(
-            f"exporting to ONNX needs missing packages: {', '.join(missing)}.",
-            "Install them: pip install 'nlgnn[onnx]'",
-        )
+    require_packages("onnx", "onnx", "onnxruntime", "onnxscript")
 
 
 def _onnx(portable: Portable, num_features: int, inputs: Sequence[str], output: str, facts: dict[str, str]) -> bytes:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nlgnn.errors import NlgnnError, NlgnnWarning, OptionError
-from nlgnn.files import check_target, write_whole
+from nlgnn.errors import NlgnnWarning, OptionError
+from nlgnn.files import check_target, write_whole, writing
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.tables import FeatureEncoder, TableGraph
 from nlgnn.training.fit import predict
-from nlgnn.training.run_folder import Run, write_parquet
-from nlgnn.training.weights import identifies_nodes
+from nlgnn.training.replica import Run
+from nlgnn.training.run_folder import identifies_nodes, write_parquet
 
 if TYPE_CHECKING:
     from nlgnn.training.train import Trained
@@ -195,15 +195,9 @@ def write_table(path: Path, columns: Columns) -> None:
         NlgnnError: If the file cannot be written.
     """
     check_table_path(path)
-    try:
-        write_whole(
-            path, lambda file: _write_csv(file, columns) if path.suffix == ".csv" else write_parquet(file, columns)
-        )
-    except OSError as error:
-        raise NlgnnError(
-            f"{path} cannot be written: {error.strerror or error}. The previous content is unchanged.",
-            "Make room, or name another file.",
-        ) from error
+    write = _write_csv if path.suffix == ".csv" else write_parquet
+    with writing(path, "The previous content is unchanged. Make room, or name another file."):
+        write_whole(path, lambda file: write(file, columns))
 
 
 def _write_csv(path: Path, columns: Columns) -> None:

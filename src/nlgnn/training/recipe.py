@@ -1,7 +1,12 @@
-"""Recipe: the options of training, declared once; flags and TOML keys are generated from its fields."""
+"""Recipe: the options of training, declared once. Course: when they stop a training, and which epoch they keep.
+
+Flags and TOML keys are generated from the fields of `Recipe`.
+"""
 
 from __future__ import annotations
 
+from collections import deque
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, TypeAdapter, ValidationError
@@ -16,6 +21,7 @@ METRICS: tuple[Metric, ...] = get_args(Metric)
 
 # Options that decide where and how to compute. They change the time that training takes, not its results.
 EXECUTION = {"threads", "replicas", "memory", "device"}
+PLATEAU = 1e-4  # a loss that is not lower by this share is not progress, as in torch's ReduceLROnPlateau
 
 
 def metric_heading(metric: str) -> str:
@@ -142,6 +148,78 @@ class Recipe(BaseModel):
                 raise OptionError(
                     f"{name}={first['input']!r}: {message[0].lower()}{message[1:]}.", help_of(name)
                 ) from None
+
+
+class Course:
+    """The course of one training, from its validation figures: the kept epoch, the learning rate and the end."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe, self.lr = recipe, recipe.lr
+        self.epoch = self.best_epoch = 0
+        self._kept_metric = self._highest_metric = float("-inf")
+        self._kept_loss = self._lowest_loss = self._plateau_loss = float("inf")
+        self._last_good_epoch = self._lr_epoch = 0
+        self._losses: deque[float] = deque(maxlen=recipe.window + 1)
+
+    def note(self, loss: float, metric: float) -> bool:
+        """Note the figures of an epoch, and return True if it is the best one so far."""
+        self.epoch += 1
+        kept = self.epoch == 1 or self._is_better(loss, metric)
+        if kept:
+            self.best_epoch, self._kept_loss, self._kept_metric = self.epoch, loss, metric
+        if loss <= self._lowest_loss or metric >= self._highest_metric:
+            self._last_good_epoch = self.epoch
+        self._lowest_loss = min(loss, self._lowest_loss)
+        self._highest_metric = max(metric, self._highest_metric)
+        self._losses.append(loss)
+        self._adapt_lr(loss)
+        if self.epoch == self.recipe.pretrain_epochs:  # the loss and the optimiser change here
+            self.lr, self._plateau_loss, self._lr_epoch = self.recipe.lr, float("inf"), self.epoch
+            self._losses.clear()
+        return kept
+
+    def _is_better(self, loss: float, metric: float) -> bool:
+        match self.recipe.selection:
+            case "first-best":
+                return metric > self._kept_metric
+            case "last-best":
+                return metric >= self._kept_metric
+            case "lowest-loss":
+                return loss < self._kept_loss
+            case "last-both":
+                return metric >= self._highest_metric and loss <= self._lowest_loss
+
+    def _adapt_lr(self, loss: float) -> None:
+        if loss < self._plateau_loss * (1 - PLATEAU):
+            self._plateau_loss, self._lr_epoch = loss, self.epoch
+        elif self.epoch - self._lr_epoch > self.recipe.lr_patience:
+            self.lr, self._lr_epoch = self.lr * self.recipe.lr_factor, self.epoch
+
+    def _epochs_since(self, epoch: int) -> int:
+        """Return the number of epochs since an epoch, or since the end of pre-training if that is later."""
+        return self.epoch - max(epoch, self.recipe.pretrain_epochs)
+
+    @property
+    def is_pretraining(self) -> bool:
+        return self.epoch < self.recipe.pretrain_epochs
+
+    @property
+    def is_over(self) -> bool:
+        recipe, epoch = self.recipe, self.epoch - self.recipe.pretrain_epochs
+        if epoch <= 0:
+            return False
+        if epoch >= recipe.epochs:
+            return True
+        match recipe.stopping:
+            case "window":
+                *previous, last = self._losses
+                return epoch > recipe.epochs / 2 and bool(previous) and last > fmean(previous)
+            case "patience":
+                return self._epochs_since(self.best_epoch) >= recipe.patience
+            case "patience-either":
+                return self._epochs_since(self._last_good_epoch) >= recipe.patience
+            case "never":
+                return False
 
 
 def check_pretraining(name: str, pretrains: bool, recipe: Recipe) -> None:

@@ -1,14 +1,12 @@
-"""Job: one run that is to be trained. Replica: the run in progress, with all that has to survive an interruption."""
+"""Run: the outcome of training one model. Job: a run that is to be trained. Replica: the run in progress."""
 
 from __future__ import annotations
 
 import json
-from collections import deque
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import groupby
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -19,16 +17,66 @@ from torch import Tensor, nn
 from nlgnn.graph.splits import Split
 from nlgnn.nn.base import Model, as_model
 from nlgnn.nn.kernels.dropout import Draws
-from nlgnn.training.optimiser import Adam
-from nlgnn.training.recipe import Recipe
-from nlgnn.training.run_folder import Checkpoint, Run
-from nlgnn.training.weights import load_weights
+from nlgnn.training.recipe import Course, Recipe
 
 # Options in which models that are trained at once may differ: their rates, and nothing of their form.
 RATES = {"dropout", "input_dropout", "conv_dropout"}
 MOST_COPIES = 400  # classes more than a hundred times smaller than the largest do not count more than this
 COPIES = 4  # of a node of the largest class, where classes count alike: weights are right to an eighth at worst
-PLATEAU = 1e-4  # a loss that is not lower by this share is not progress, as in torch's ReduceLROnPlateau
+
+
+@dataclass
+class Run:
+    """One model trained on one split.
+
+    Attributes:
+        index: The number of the run within its training.
+        seed: The seed of its random numbers.
+        protocol: The name of the split protocol.
+        split: The number of the split within the protocol.
+        epochs: The number of epochs that were trained; 0 for a model without gradient training, which has no curves.
+        chosen_epoch: The epoch whose weights are kept, chosen by validation; 0 where there are no epochs.
+        seconds: The training time; models that were trained at once share the time equally.
+        val: Every metric on the validation nodes at the chosen epoch, in percent.
+        test: Every metric on the test nodes at the chosen epoch, in percent.
+        failure: The reason why the run has no figures, such as a loss that became infinite; None if it succeeded.
+        curves: One value per epoch, by name.
+        state: The weights of the chosen epoch.
+    """
+
+    index: int
+    seed: int
+    protocol: str
+    split: int
+    epochs: int = 0
+    chosen_epoch: int = 0
+    seconds: float = 0.0
+    val: dict[str, float] = field(default_factory=dict)
+    test: dict[str, float] = field(default_factory=dict)
+    failure: str | None = None
+    curves: dict[str, list[float]] = field(default_factory=dict, repr=False)
+    state: dict[str, Tensor] = field(default_factory=dict, repr=False)
+
+    @property
+    def ms_per_epoch(self) -> float:
+        """Return the milliseconds per epoch, training step and evaluation together."""
+        return 1000 * self.seconds / max(1, self.epochs)
+
+    def summary(self) -> dict[str, Any]:
+        """Return everything except the arrays, for JSON."""
+        return {name: value for name, value in asdict(self).items() if name not in ("curves", "state")}
+
+
+@dataclass
+class Checkpoint:
+    """The state of an unfinished run at the end of an epoch."""
+
+    index: int
+    seconds: float
+    curves: dict[str, list[float]]
+    model: dict[str, Tensor]
+    best: dict[str, Tensor]
+    optimizer: dict[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,76 +130,73 @@ def by_shape(jobs: Sequence[Job]) -> list[list[Job]]:
     return [list(group) for _, group in groupby(in_order, key=lambda job: job.shape)]
 
 
-class Course:
-    """The course of one training, from its validation figures: the kept epoch, the learning rate and the end."""
+class Adam:
+    """Adam of one model, with the weight decay and learning rate of its parameter groups.
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe, self.lr = recipe, recipe.lr
-        self.epoch = self.best_epoch = 0
-        self._kept_metric = self._highest_metric = float("-inf")
-        self._kept_loss = self._lowest_loss = self._plateau_loss = float("inf")
-        self._last_good_epoch = self._lr_epoch = 0
-        self._losses: deque[float] = deque(maxlen=recipe.window + 1)
+    It computes what `torch.optim.Adam` with coupled L2 computes, by the kernel that its fused form calls. Models that
+    are trained at once have one optimiser each: on stacks of models, separate operations took ten times as long.
+    Learning rates of single groups rise and fall with that of the others.
 
-    def note(self, loss: float, metric: float) -> bool:
-        """Note the figures of an epoch, and return True if it is the best one so far."""
-        self.epoch += 1
-        kept = self.epoch == 1 or self._is_better(loss, metric)
-        if kept:
-            self.best_epoch, self._kept_loss, self._kept_metric = self.epoch, loss, metric
-        if loss <= self._lowest_loss or metric >= self._highest_metric:
-            self._last_good_epoch = self.epoch
-        self._lowest_loss = min(loss, self._lowest_loss)
-        self._highest_metric = max(metric, self._highest_metric)
-        self._losses.append(loss)
-        self._adapt_lr(loss)
-        if self.epoch == self.recipe.pretrain_epochs:  # the loss and the optimiser change here
-            self.lr, self._plateau_loss, self._lr_epoch = self.recipe.lr, float("inf"), self.epoch
-            self._losses.clear()
-        return kept
+    Args:
+        model: The model, whose `parameter_groups` are trained.
+        recipe: The learning rate and weight decay of groups that set none.
+    """
 
-    def _is_better(self, loss: float, metric: float) -> bool:
-        match self.recipe.selection:
-            case "first-best":
-                return metric > self._kept_metric
-            case "last-best":
-                return metric >= self._kept_metric
-            case "lowest-loss":
-                return loss < self._kept_loss
-            case "last-both":
-                return metric >= self._highest_metric and loss <= self._lowest_loss
+    def __init__(self, model: nn.Module, recipe: Recipe) -> None:
+        self.lr = recipe.lr
+        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        positions = {id(parameter): position for position, parameter in enumerate(self.parameters)}
+        self.groups: dict[tuple[float, float], list[int]] = {}  # by decay, and the factor of the learning rate
+        for group in as_model(model).parameter_groups():
+            setting = group.get("weight_decay", recipe.weight_decay), group.get("lr", recipe.lr) / recipe.lr
+            trained = [positions[id(one)] for one in group["params"] if id(one) in positions]
+            self.groups[setting] = self.groups.get(setting, []) + trained
+        self.means = [torch.zeros_like(parameter, requires_grad=False) for parameter in self.parameters]
+        self.squares = [torch.zeros_like(mean) for mean in self.means]
+        self.steps = torch.zeros((), device=self.means[0].device) if self.means else torch.zeros(())
 
-    def _adapt_lr(self, loss: float) -> None:
-        if loss < self._plateau_loss * (1 - PLATEAU):
-            self._plateau_loss, self._lr_epoch = loss, self.epoch
-        elif self.epoch - self._lr_epoch > self.recipe.lr_patience:
-            self.lr, self._lr_epoch = self.lr * self.recipe.lr_factor, self.epoch
+    def step(self, gradients: Sequence[Tensor | None]) -> None:
+        """Take one step. A parameter that the loss does not depend on stays as it is."""
+        self.steps += 1
+        pairs = zip(self.parameters, gradients, strict=True)
+        in_memory = {
+            position: _laid_out_as(parameter, gradient)
+            for position, (parameter, gradient) in enumerate(pairs)
+            if gradient is not None
+        }
+        for (decay, factor), positions in self.groups.items():
+            used = [position for position in positions if position in in_memory]
+            if not used:
+                continue
+            torch._fused_adam_(
+                [self.parameters[position].data for position in used],
+                [in_memory[position] for position in used],
+                [self.means[position] for position in used],
+                [self.squares[position] for position in used],
+                [],
+                [self.steps] * len(used),
+                lr=self.lr * factor,
+                beta1=0.9,
+                beta2=0.999,
+                weight_decay=decay,
+                eps=1e-8,
+                amsgrad=False,
+                maximize=False,
+            )
 
-    def _epochs_since(self, epoch: int) -> int:
-        """Return the number of epochs since an epoch, or since the end of pre-training if that is later."""
-        return self.epoch - max(epoch, self.recipe.pretrain_epochs)
+    def state(self) -> dict[str, Tensor]:
+        moments = {f"{position}.mean": mean for position, mean in enumerate(self.means)}
+        moments |= {f"{position}.square": square for position, square in enumerate(self.squares)}
+        return {"steps": self.steps, **moments}
 
-    @property
-    def is_pretraining(self) -> bool:
-        return self.epoch < self.recipe.pretrain_epochs
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        for name, value in self.state().items():
+            value.copy_(state[name])
 
-    @property
-    def is_over(self) -> bool:
-        recipe, epoch = self.recipe, self.epoch - self.recipe.pretrain_epochs
-        if epoch <= 0:
-            return False
-        if epoch >= recipe.epochs:
-            return True
-        match recipe.stopping:
-            case "window":
-                *previous, last = self._losses
-                return epoch > recipe.epochs / 2 and bool(previous) and last > fmean(previous)
-            case "patience":
-                return self._epochs_since(self.best_epoch) >= recipe.patience
-            case "patience-either":
-                return self._epochs_since(self._last_good_epoch) >= recipe.patience
-            case "never":
-                return False
+
+def _laid_out_as(parameter: Tensor, gradient: Tensor) -> Tensor:
+    """Return a gradient in the layout of its parameter: the kernel ignores strides."""
+    return gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)
 
 
 @dataclass
@@ -246,7 +291,7 @@ class Replica:
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint."""
-        load_weights(self.model.unwrapped, saved.model, "the checkpoint")
+        self.model.unwrapped.load_state_dict(saved.model)
         self.adam.load(saved.optimizer)
         self.curves, self.seconds = saved.curves, saved.seconds
         for loss, metric in zip(self.curves["val_loss"], self.curves["val_metric"], strict=True):

@@ -1,4 +1,4 @@
-"""Run: the outcome of training one model. RunFolder: runs on disk, written atomically and resumable."""
+"""RunFolder: runs on disk, written atomically and resumable; their weights."""
 
 from __future__ import annotations
 
@@ -6,73 +6,22 @@ import contextlib
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
-from torch import Tensor
+from torch import Tensor, nn
 
-from nlgnn.errors import RunFolderError
+from nlgnn.errors import DataError, RunFolderError
 from nlgnn.files import missing_parents, refuse_existing, remove_empty, sha256_of, write_whole, write_whole_folder
+from nlgnn.nn.base import as_model
+from nlgnn.shallow.base import Factory, ShallowModel
+from nlgnn.training.device import model_like
+from nlgnn.training.replica import Checkpoint, Run
 
 FORMAT_VERSION = 1
-
-
-@dataclass
-class Run:
-    """One model trained on one split.
-
-    Attributes:
-        index: The number of the run within its training.
-        seed: The seed of its random numbers.
-        protocol: The name of the split protocol.
-        split: The number of the split within the protocol.
-        epochs: The number of epochs that were trained; 0 for a model without gradient training, which has no curves.
-        chosen_epoch: The epoch whose weights are kept, chosen by validation; 0 where there are no epochs.
-        seconds: The training time; models that were trained at once share the time equally.
-        val: Every metric on the validation nodes at the chosen epoch, in percent.
-        test: Every metric on the test nodes at the chosen epoch, in percent.
-        failure: The reason why the run has no figures, such as a loss that became infinite; None if it succeeded.
-        curves: One value per epoch, by name.
-        state: The weights of the chosen epoch.
-    """
-
-    index: int
-    seed: int
-    protocol: str
-    split: int
-    epochs: int = 0
-    chosen_epoch: int = 0
-    seconds: float = 0.0
-    val: dict[str, float] = field(default_factory=dict)
-    test: dict[str, float] = field(default_factory=dict)
-    failure: str | None = None
-    curves: dict[str, list[float]] = field(default_factory=dict, repr=False)
-    state: dict[str, Tensor] = field(default_factory=dict, repr=False)
-
-    @property
-    def ms_per_epoch(self) -> float:
-        """Return the milliseconds per epoch, training step and evaluation together."""
-        return 1000 * self.seconds / max(1, self.epochs)
-
-    def summary(self) -> dict[str, Any]:
-        """Return everything except the arrays, for JSON."""
-        return {name: value for name, value in asdict(self).items() if name not in ("curves", "state")}
-
-
-@dataclass
-class Checkpoint:
-    """The state of an unfinished run at the end of an epoch."""
-
-    index: int
-    seconds: float
-    curves: dict[str, list[float]]
-    model: dict[str, Tensor]
-    best: dict[str, Tensor]
-    optimizer: dict[str, Tensor]
 
 
 class RunFolder:
@@ -355,6 +304,54 @@ def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str
     # Copies, because a model may hold one tensor under two names, which safetensors refuses.
     copies = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
     path.write_bytes(save(copies, metadata))  # save_file of safetensors denies other users access
+
+
+def load_weights(model: nn.Module | ShallowModel, state: dict[str, Tensor], where: object) -> None:
+    """Load weights into a model.
+
+    Args:
+        model: The model.
+        state: What its `state_dict` returned after training.
+        where: Where the weights come from, for the error.
+
+    Raises:
+        RunFolderError: If the weights belong to another model.
+    """
+    check_weights(model, state, where)
+    if isinstance(model, nn.Module):
+        model.load_state_dict(state)
+
+
+def check_weights(model: nn.Module | ShallowModel, state: dict[str, Tensor], where: object) -> None:
+    """Raise a `RunFolderError` if weights belong to another model."""
+    if isinstance(model, ShallowModel):
+        try:
+            model.load_state_dict(state)  # only the model itself can tell, by loading them
+        except DataError as error:
+            raise RunFolderError(f"the weights in {where} cannot be used: {error.what}", error.how) from None
+        return
+    own = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    given = {name: tuple(value.shape) for name, value in state.items()}
+    for name in sorted(own.keys() | given.keys()):
+        if own.get(name) != given.get(name):
+            raise RunFolderError(
+                f"the weights in {where} belong to another model: {name} is {given.get(name, 'missing')} there, "
+                f"{own.get(name, 'missing')} in {type(model).__name__}.",
+                "Use the model and the options that they were trained with.",
+            )
+
+
+def identifies_nodes(factory: Factory, runs: Sequence[Run]) -> bool:
+    """Return whether a trained model knows nodes by their number; a shallow model may decide so in training."""
+    model = model_like(factory)
+    if not isinstance(model, ShallowModel):
+        return as_model(model).identifies_nodes
+    for run in runs:
+        if run.failure is None:
+            load_weights(model, run.state, f"run {run.index}")
+            if model.identifies_nodes:
+                return True
+    return False
 
 
 def write_parquet(path: Path, columns: Mapping[str, Any]) -> None:

@@ -17,9 +17,8 @@ from nlgnn.shallow.base import ShallowModel
 from nlgnn.training.device import limited_threads
 from nlgnn.training.metrics import measure_all
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.replica import Job
-from nlgnn.training.run_folder import Run
-from nlgnn.training.weights import load_weights
+from nlgnn.training.replica import Job, Run
+from nlgnn.training.run_folder import load_weights
 
 SMALLEST = 1e-30  # probability whose logarithm is still finite
 

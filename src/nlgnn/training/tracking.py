@@ -10,16 +10,14 @@ import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, cast
 
-from nlgnn.errors import NlgnnError
+from nlgnn.errors import NlgnnError, require_packages
 from nlgnn.models.options import recipe_options
 from nlgnn.models.registry import get_system
-from nlgnn.training.replica import Replica
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Replica, Run
 from nlgnn.training.train import Trained
 
 if TYPE_CHECKING:
@@ -87,13 +85,10 @@ class Tracking:
 
 def check_trackers(tensorboard: bool = False, mlflow: str | None = None) -> None:
     """Raise an `NlgnnError` if a tracker cannot be used, before training begins."""
-    for wanted, package in ((tensorboard, "tensorboard"), (mlflow is not None, "mlflow")):
-        if wanted and find_spec(package) is None:
-            raise NlgnnError(
-                f"--{package} needs the package {package}, which is not installed.",
-                f"Install it: pip install 'nlgnn[{package}]'",
-            )
+    if tensorboard:
+        require_packages("tensorboard", "tensorboard")
     if mlflow is not None:
+        require_packages("mlflow", "mlflow")
         MlflowRuns(mlflow).check()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 import shlex
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -12,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from pydantic import TypeAdapter, ValidationError
 
-from nlgnn import __version__
 from nlgnn.datasets import load_graph
 from nlgnn.errors import NlgnnError, OptionError, RunFolderError
 from nlgnn.files import remove_stale_parts_in
@@ -25,13 +22,13 @@ from nlgnn.models.build import configure, default_preset
 from nlgnn.models.options import recipe_options
 from nlgnn.models.registry import get_system, load
 from nlgnn.tables.source import OwnTables
-from nlgnn.training.device import CORES, model_like, processor
+from nlgnn.training.device import CORES, model_like, processor, versions
 from nlgnn.training.fit import Watch, fit, predict
-from nlgnn.training.identity import identity
 from nlgnn.training.predict import mean_probabilities, temperatures
-from nlgnn.training.preflight import check
+from nlgnn.training.preflight import check, identity
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.run_folder import Run, RunFolder
+from nlgnn.training.replica import Run
+from nlgnn.training.run_folder import RunFolder
 
 AUTO, CHOICE_FILE = "auto", "choice.json"
 
@@ -114,20 +111,22 @@ def train(plan: Plan, graph: Graph, path: Path, progress: bool = True, watch: Wa
         NlgnnError: If the plan cannot be trained. A folder without any run is removed again.
     """
     factory, recipe = configure(plan.model, graph, plan.preset, **plan.options)
-    check(graph, make_splits(graph, plan.protocol, plan.runs), recipe)  # before a folder is made
+    splits = make_splits(graph, plan.protocol, plan.runs)
+    check(graph, splits, recipe)  # before a folder is made
     config = {
         **asdict(plan),
         "preset": plan.preset or default_preset(graph.name),
         "fingerprint": graph.fingerprint,
         "recipe": recipe.model_dump(include=recipe_options(get_system(plan.model))),
         "model_arguments": factory.keywords,
-        "versions": {"nlgnn": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "versions": versions(),
         "machine": {"processor": processor(), "cores": CORES},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     folder = RunFolder.create(path, config)
     try:
-        return _train(plan, graph, factory, recipe, folder, progress, watch)
+        runs = fit(factory, graph, splits, recipe, folder=folder, progress=progress, watch=watch)
+        return _with_predictions(Trained(plan, recipe, factory, folder, runs), graph, splits)
     except NlgnnError as error:
         if not isinstance(error, RunFolderError):  # after a full disk the training can be resumed
             folder.remove_if_nothing_was_trained()
@@ -162,7 +161,9 @@ def resume(folder: RunFolder, graph: Graph, progress: bool = True, watch: Watch 
     plan = read_plan(folder)
     factory, recipe = _recorded(folder, graph)
     remove_stale_parts_in(folder.path)
-    return _train(plan, graph, factory, recipe, folder, progress, watch)
+    splits = make_splits(graph, plan.protocol, plan.runs)
+    runs = fit(factory, graph, splits, recipe, folder=folder, progress=progress, watch=watch)
+    return _with_predictions(Trained(plan, recipe, factory, folder, runs), graph, splits)
 
 
 def read_trained(path: Path) -> tuple[Trained, Graph]:
@@ -244,19 +245,9 @@ def _recorded(folder: RunFolder, graph: Graph) -> tuple[partial[Any], Recipe]:
         raise folder.bad_config(error) from None
 
 
-def _train(
-    plan: Plan,
-    graph: Graph,
-    factory: partial[Any],
-    recipe: Recipe,
-    folder: RunFolder,
-    progress: bool,
-    watch: Watch | None,
-) -> Trained:
-    splits = make_splits(graph, plan.protocol, plan.runs)
-    runs = fit(factory, graph, splits, recipe, folder=folder, progress=progress, watch=watch)
-    trained = Trained(plan, recipe, factory, folder, runs)
-    folder.write_predictions(predictions(trained, graph, splits))
+def _with_predictions(trained: Trained, graph: Graph, splits: list[Split]) -> Trained:
+    """Write the predictions of a training into its folder, and return the training."""
+    trained.folder.write_predictions(predictions(trained, graph, splits))
     return trained
 
 

@@ -1,18 +1,16 @@
-"""Tuned: the result of a search, the importance of its options, and the command that trains its best setting."""
+"""Tuned: the result of a search, and the importance of its options."""
 
 from __future__ import annotations
 
-import shlex
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from nlgnn.models.options import idle_options
-from nlgnn.models.registry import get_system
+from nlgnn.models.build import training_command
 from nlgnn.training.recipe import Recipe
-from nlgnn.tuning.space import Space, Values
+from nlgnn.tuning.space import Space
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -110,47 +108,6 @@ class Tuned:
     def command(self) -> str:
         """Return the command that trains the best setting on all splits with all epochs, and shows test figures."""
         return training_command(self.graph, self.model, self.protocol, self.preset, self.options, tables=self.tables)
-
-
-def training_command(
-    graph: str,
-    model: str,
-    protocol: str,
-    preset: str,
-    options: Values,
-    runs: int | None = None,
-    tables: OwnTables | None = None,
-) -> str:
-    """Return the command that trains a setting: `nlgnn train …`, or Python for a graph that has no name.
-
-    Args:
-        graph: The name of the graph.
-        model: The name of the model.
-        protocol: The name of the split protocol.
-        preset: The name of the preset.
-        options: The options of the setting. Options that have no effect next to the others are left out.
-        runs: The number of runs; by default that of the protocol.
-        tables: The user's own tables that the graph was read from, if any.
-    """
-    from nlgnn.datasets.catalog import CATALOG
-
-    idle = idle_options(get_system(model), {name: (value,) for name, value in options.items()})
-    options = {name: value for name, value in options.items() if name not in idle}
-    if tables is None and graph not in CATALOG:
-        given = "".join(f", {name}={value!r}" for name, value in options.items())
-        configured = f'nlgnn.configure("{model}", graph, "{preset}"{given})'
-        splits = f'"{protocol}"' if runs is None else f'nlgnn.make_splits(graph, "{protocol}", {runs})'
-        return f"factory, recipe = {configured}; runs = nlgnn.fit(factory, graph, {splits}, recipe)"
-    words = ["nlgnn", "train", *([graph] if tables is None else tables.flags)]
-    words += ["--model", model, "--splits", protocol, "--preset", preset]
-    for name, value in options.items():
-        flag = name.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(f"--{flag}" if value else f"--no-{flag}")
-        elif value is not None:
-            words += [f"--{flag}", str(value)]
-    words += [] if runs is None else ["--runs", str(runs)]
-    return shlex.join(words)
 
 
 def importances(space: Space, figures: Sequence[tuple[Mapping[str, Any], float]]) -> tuple[dict[str, float], str]:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 # Options that change no result, options across which validation figures are not comparable, and the search's own.
 NOT_SEARCHED = EXECUTION | {"seed", "metric", "selection", "epochs"}
 
-VOTES_HAVE_TRIES = "validation chooses the weight of votes, so that their validation figures are optimistic"
-
 Values = Mapping[str, Any]
 
 
@@ -143,8 +141,3 @@ def check_numbers(settings: int | str = "all", search_splits: int = 1, search_ep
         if (name, value) != ("settings", "all") and not (str(value).isdecimal() and int(value) >= 1):
             how = "Give a whole number of at least 1" + (", or all." if name == "settings" else ".")
             raise OptionError(f"{name}={value!r}.", how)
-
-
-def setting_words(setting: Values) -> str:
-    """Return a setting as text: its key in a study, and the way it is shown."""
-    return ", ".join(f"{name}={value}" for name, value in setting.items())

@@ -31,8 +31,8 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.files import wait_for_lock
-from nlgnn.models.options import KEYWORDS
-from nlgnn.tuning.space import Space, Values, setting_words
+from nlgnn.models.options import KEYWORDS, setting_words
+from nlgnn.tuning.space import Space, Values
 
 KEY = "key"  # the trial attribute that names its setting
 MOST_NAMED = 3  # differing options that an error names

@@ -16,16 +16,15 @@ from nlgnn.errors import NlgnnError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.models.build import configure, default_preset, default_protocol, resolve
+from nlgnn.models.options import setting_words
 from nlgnn.models.registry import get_system, load
 from nlgnn.training.fit import fit_settings
-from nlgnn.training.identity import bits_of
-from nlgnn.training.preflight import check
+from nlgnn.training.preflight import bits_of, check
 from nlgnn.training.progress import ProgressBar
 from nlgnn.training.recipe import EXECUTION, Recipe, metric_text
-from nlgnn.training.replica import Replica, shape_of_setting
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Replica, Run, shape_of_setting
 from nlgnn.tuning.result import Tried, Tuned, importances
-from nlgnn.tuning.space import Space, Values, check_numbers, check_space, read_space, setting_words
+from nlgnn.tuning.space import Space, Values, check_numbers, check_space, read_space
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -125,7 +124,7 @@ class _Search:
 
     def check(self, settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Raise if a setting cannot be made into a model; else return the settings."""
-        for setting in [*self.space.each_value(), *settings]:
+        for setting in settings:
             arguments, recipe = self._resolved(setting)
             factory = partial(load(get_system(self.model)), **arguments)
             self.shapes[setting_words(setting)] = shape_of_setting(factory, recipe)

@@ -15,8 +15,8 @@ from nlgnn.nn.baselines import bank
 from nlgnn.nn.baselines.bank import FeatureBank, parse_operators
 from nlgnn.nn.inputs import move
 from nlgnn.nn.kernels.sparse import Operator
-from nlgnn.training.optimiser import Adam
 from nlgnn.training.recipe import Recipe
+from nlgnn.training.replica import Adam
 from nn_samples import (
     assert_replicas_draw_as_alone,
     assert_same,

@@ -11,8 +11,8 @@ from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import prepare
 from nlgnn.nn.baselines.gpr_gnn import GPRGNN
 from nlgnn.nn.layers import normalised_adjacency
-from nlgnn.training.optimiser import Adam
 from nlgnn.training.recipe import Recipe
+from nlgnn.training.replica import Adam
 from nn_samples import (
     assert_replicas_draw_as_alone,
     assert_same,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlgnn.report.figures.quality import POINTS, curve_columns, curve_figures, shown_epochs
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
 
 
 def run(epochs: int, chosen: int, index: int = 0, **curves: Any) -> Run:

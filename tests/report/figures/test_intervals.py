@@ -7,7 +7,7 @@ from scipy.stats import ttest_1samp, ttest_rel
 
 from nlgnn.report.figures.intervals import Answer, figures_of, interval_rows, mean_interval
 from nlgnn.report.page import caption
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
 
 OWN = [80.0, 84.0, 82.0, 90.0]
 

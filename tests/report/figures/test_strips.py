@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from nlgnn.analysis import SortedSequence
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
-from nlgnn.report.figures import PALETTE, UNKNOWN, strips
+from nlgnn.report.figures import PALETTE, UNKNOWN, class_names, strips
 from nlgnn.report.figures.strips import (
     BINS,
     ROWS_OF_SHARES,
-    class_names,
     is_wrong,
     node_columns,
     number_of_bins,

@@ -76,7 +76,7 @@ class Operator:
     @cached_property
     def rows(self) -> Int[Tensor, " m"]:
         """Return the row of every entry."""
-        numbers = torch.arange(self.shape[0], device=self.device, dtype=self.columns.dtype)
+        numbers = torch.arange(self.shape[0], device=self.values.device, dtype=self.columns.dtype)
         return torch.repeat_interleave(numbers, self.pointers.diff())
 
     @cached_property

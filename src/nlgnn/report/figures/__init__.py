@@ -9,8 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nlgnn.errors import NlgnnError
 from nlgnn.files import check_target, writing
+from nlgnn.graph.graph import Graph
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
@@ -25,6 +29,12 @@ def tooltips(fields: Sequence[str], **formats: str) -> list[Any]:
         altair.Tooltip(field, **({"format": formats[name]} if (name := field.partition(":")[0]) in formats else {}))
         for field in fields
     ]
+
+
+def class_names(graph: Graph, labels: NDArray[np.int64]) -> list[str]:
+    """Return the names of labels, of which -1 is unknown."""
+    names = np.array([*graph.class_names, UNKNOWN_LABEL], dtype=object)
+    return list(names[labels])
 
 
 def class_scale(names: Sequence[str], has_unknown: bool = False) -> Any:

@@ -10,7 +10,7 @@ from nlgnn.report.page import Figure, Headline, caption, columns_of
 from nlgnn.report.table import Section
 from nlgnn.selection.statistics import Figures, Interval, compared_rows, paired_interval, spread
 from nlgnn.training.recipe import metric_heading, metric_text
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
 
 MAJORITY = "majority class"
 AHEAD, NOT_CLEAR, BEHIND = "better", "unclear", "worse"

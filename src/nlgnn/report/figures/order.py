@@ -14,11 +14,12 @@ from torch import nn
 from nlgnn.analysis import SortedSequence, explain_nodes, kernel_sizes, order_before_and_after
 from nlgnn.analysis.explain import vote_homophily
 from nlgnn.analysis.sequence import models_before_and_after
-from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.homophily import chance_homophily, node_homophily, reconnected_homophily
 from nlgnn.graph.splits import Split
-from nlgnn.nn.neighbour_vote import SHARES, NeighbourVote
+from nlgnn.nn.mixing import SortedConv
+from nlgnn.nn.neighbour_vote import SHARES, VOTES_HAVE_TRIES, NeighbourVote
+from nlgnn.nn.non_local import NonLocal
 from nlgnn.report.figures import PALETTE
 from nlgnn.report.figures.intervals import bars_chart
 from nlgnn.report.figures.strips import (
@@ -34,9 +35,8 @@ from nlgnn.report.figures.strips import (
 from nlgnn.report.page import Column, Command, Figure, NodeList, Part, caption, columns_of, encode_array
 from nlgnn.report.table import Rows, Section
 from nlgnn.training.device import model_like
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
 from nlgnn.training.train import Trained
-from nlgnn.tuning.space import VOTES_HAVE_TRIES
 
 # Before base64, which adds a third: the most that reasons take with the nodes that they mention, and one such node.
 BYTES_OF_REASONS, BYTES_OF_NODE = 1_200_000, 24
@@ -61,10 +61,9 @@ def order_parts(
     model = model_like(trained.factory)
     if isinstance(model, NeighbourVote):
         return vote_parts(trained, graph, good)
-    try:
-        kernels = kernel_sizes(model)
-    except OptionError:
+    if not isinstance(model, NonLocal) or not isinstance(model.mixer, SortedConv):
         return []
+    kernels = kernel_sizes(model)
     scaled = graph.scale_features(trained.recipe.features)
     orders = {one.index: order_before_and_after(trained.factory, scaled, one) for one in good}
     agreement = [[reconnected_homophily(order.nodes, graph.y, kernels) for order in pair] for pair in orders.values()]

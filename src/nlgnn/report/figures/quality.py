@@ -21,12 +21,11 @@ from nlgnn.analysis.quality import (
 )
 from nlgnn.graph.audit import IF_RARE
 from nlgnn.graph.graph import Graph
-from nlgnn.report.figures import PALETTE, class_scale, tooltips
+from nlgnn.report.figures import PALETTE, class_names, class_scale, tooltips
 from nlgnn.report.figures.intervals import bars_chart
-from nlgnn.report.figures.strips import class_names
 from nlgnn.report.page import Column, Figure, caption, columns_of
 from nlgnn.training.recipe import metric_heading
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import Run
 
 MOST_CLASSES = 40  # of a matrix that is drawn
 POINTS = 300  # drawn per curve at most; the chosen epoch is always among them

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nlgnn.analysis import SortedSequence
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
-from nlgnn.report.figures import UNKNOWN_LABEL, class_scale, tooltips
+from nlgnn.report.figures import UNKNOWN_LABEL, class_names, class_scale, tooltips
 from nlgnn.report.page import Column
 
 # Above this number of nodes, a node is narrower than a pixel, and strips show class shares of bins until zoomed in.
@@ -28,12 +28,6 @@ NODES_DRAWN, BINS_DRAWN = 2000, 200  # in a picture of 800 pixels: nodes drawn o
 def strip_names(chosen_epoch: int) -> list[str]:
     """Return the names of the strips on a page, from top to bottom."""
     return ["before training", f"epoch {chosen_epoch}", "… training", "… validation", "… test", "misclassified"]
-
-
-def class_names(graph: Graph, labels: NDArray[np.int64]) -> list[str]:
-    """Return the names of labels, of which -1 is unknown."""
-    names = np.array([*graph.class_names, UNKNOWN_LABEL], dtype=object)
-    return list(names[labels])
 
 
 def positions(sequence: SortedSequence) -> NDArray[np.int64]:
