@@ -84,19 +84,18 @@ def write_report(path: Path, write: Callable[[Path], None], where: Console = con
         where.print(f"report: {path}", soft_wrap=True, markup=False)
 
 
-def tell_report(trained: Trained, graph: Graph, others: Mapping[str, Trained], folder: Path | None = None) -> None:
+def tell_report(trained: Trained, graph: Graph, others: Mapping[str, Trained]) -> None:
     """Write the report of a training into its folder and print where it is. A failure is printed and not raised.
 
     Args:
         trained: The training.
         graph: Its graph.
         others: Models trained with it, by label. Those trained earlier are read from their folders.
-        folder: Its folder, or that of the automatic choice that it belongs to.
     """
     from nlgnn.report.run_page import read_companions, write_run_page
 
-    folder = folder or trained.folder.path
-    compared = {**others, **{name: one for name, one in read_companions(folder, trained).items() if name not in others}}
+    folder = trained.folder.path
+    compared = {**read_companions(folder, trained, graph), **others}
     write_report(folder / "report.html", lambda path: write_run_page(path, trained, graph, compared))
 
 
