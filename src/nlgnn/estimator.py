@@ -31,8 +31,10 @@ from nlgnn.training.weights import identifies_nodes
 
 VALIDATION_SHARE = 0.25
 # Attributes of a fitted model that are saved as they are.
-SAVED = ("model_", "temperatures_", "num_features_", "num_nodes_", "names_hash_", "weighted_")
-SAVED += ("verdict_", "reason_", "leaderboard_")
+SAVED = (
+    *("model_", "temperatures_", "num_features_", "num_nodes_", "names_hash_", "weighted_"),
+    *("verdict_", "reason_", "leaderboard_"),
+)
 
 Nodes = Graph | Sequence[int] | NDArray[np.integer]
 
@@ -150,13 +152,20 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         divided = replace(graph, splits={"column": tuple(splits)})
         model, choice = self.model, None
         if model.lower() == AUTO:
-            shared = {"preset": self.preset, "progress": self.progress, "time_budget": self.time_budget}
-            choice, (factory, recipe, runs) = choose_model(divided, "column", self.n_runs, **shared, **given)
+            choice, (factory, recipe, found) = choose_model(
+                divided,
+                "column",
+                self.n_runs,
+                self.preset,
+                time_budget=self.time_budget,
+                progress=self.progress,
+                **given,
+            )
             model = choice.entry.model
         else:
             factory, recipe = configure(model, divided, self.preset, **given)
-            runs = fit(factory, divided, splits, recipe, progress=self.progress)
-        runs = [run for run in runs if run.failure is None]
+            found = fit(factory, divided, splits, recipe, progress=self.progress)
+        runs = [run for run in found if run.failure is None]
         each = predict(factory, graph, runs, recipe).numpy()
         # Set all attributes at the end, so that a failed fit leaves the estimator as it was.
         self.model_, self.factory_, self.recipe_, self.runs_ = model, factory, recipe, runs

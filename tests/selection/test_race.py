@@ -47,6 +47,8 @@ def test_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     assert clock.used == 40.0
     assert clock.left == 100 - 8 - 40
     assert unlimited.left == float("inf")
+    clock.later = True
+    assert clock.left == 80 - 8 - 40
     assert show_seconds(150) == "2 min"
 
 
@@ -145,7 +147,7 @@ def test_files(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "leaderboard.json").read_text())
     assert document["seconds"] == 12.5
     assert [one["name"] for one in document["ranked"]] == ["a", "b, c"]
-    assert "b, c failed: no luck." in found.section().text
+    assert found.section().text == "Failed: b, c (no luck)."
     assert read_leaderboard(tmp_path / "nowhere") is None
     for text in ("{", "[]", '{"rows": [{}]}', '{"rows": []}'):
         (tmp_path / "leaderboard.json").write_text(text)

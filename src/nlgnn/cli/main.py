@@ -43,7 +43,7 @@ from nlgnn.files import refuse_existing
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 COMMANDS = (
-    *("train", "tune", "diagnose", "predict", "report", "explain", "export", "demo"),
+    *("train", "tune", "diagnose", "predict", "report", "leaderboard", "explain", "export", "demo"),
     *("datasets", "models", "reproduce"),
 )
 GENERATED = {

@@ -179,7 +179,7 @@ def race_metric(graph: Graph, splits: Sequence[Split], asked: str | None) -> tup
     """
     check_classes(graph)
     metric = asked or default_metric(graph)
-    check(graph, splits, Recipe(metric=metric))  # type: ignore[arg-type]
+    check(graph, splits, Recipe(metric=metric))
     single = [split.index for split in splits if len(np.unique(graph.y[split.val])) < 2]
     if metric in TWO_CLASSES and single:
         what = f"validation nodes of split {single[0]} are all of one class, so that {metric} says nothing about them"

@@ -12,6 +12,7 @@ from nlgnn.errors import OptionError
 DEFAULT_BUDGET = "10m"
 UNITS = {"s": 1, "m": 60, "h": 3600}
 RESERVED_SHARE, RESERVED_SECONDS = 0.08, 4.0  # kept for the start of the program, the decision and the report
+LATER_SHARE = 0.2  # kept for the non-local version, which is known last
 
 
 def parse_budget(text: str) -> float | None:
@@ -55,11 +56,13 @@ class Clock:
         budget: The budget in seconds; None for no limit.
         used_before: Seconds that were used before an interruption.
         started: When the command started, by `time.monotonic`.
+        later: True while a share of the budget is kept for trainings that come later.
     """
 
     budget: float | None = None
     used_before: float = 0.0
     started: float = field(default_factory=time.monotonic)
+    later: bool = False
 
     @property
     def used(self) -> float:
@@ -72,4 +75,4 @@ class Clock:
         if self.budget is None:
             return math.inf
         reserved = min(self.budget / 2, max(RESERVED_SECONDS, RESERVED_SHARE * self.budget))
-        return self.budget - reserved - self.used
+        return self.budget * (1 - LATER_SHARE * self.later) - reserved - self.used

@@ -14,10 +14,13 @@ from typing import Any, Literal
 
 from nlgnn.errors import RunFolderError
 from nlgnn.files import write_whole
-from nlgnn.report.table import Rows, Section
+from nlgnn.report.table import Section
+from nlgnn.selection.controls import Variant
 from nlgnn.selection.portfolio import Entry
 from nlgnn.selection.statistics import Figures, spread
 from nlgnn.training.recipe import metric_heading
+from nlgnn.training.run_folder import RunFolder
+from nlgnn.training.train import read_plan, unfinished
 
 JSON_FILE, CSV_FILE = "leaderboard.json", "leaderboard.csv"
 Status = Literal["finished", "failed", "stopped", "not started"]
@@ -107,30 +110,32 @@ class Leaderboard:
         """Return the first row that is not a control, or None."""
         return next(iter(self.ranked(lambda row: not row.entry.control)), None)
 
-    def section(self, title: str = "Leaderboard") -> Section:
+    def section(self) -> Section:
         """Return the leaderboard as a table."""
-        heading, rows = metric_heading(self.metric), Rows()
         ranked = self.ranked()
-        for rank, row in enumerate(ranked, 1):
-            rows.append(
-                {
-                    "rank": str(rank),
-                    "model": row.entry.name,
-                    f"validation {heading}": str(spread(row.figures(self.metric)) or "–"),
-                    f"test {heading}": str(spread(row.figures(self.metric, "test")) or "–"),
-                    "fit s": _seconds(row.fit_seconds),
-                    "predict s": _seconds(row.predict_seconds),
-                }
-            )
+        rows = [
+            {
+                "rank": str(rank),
+                "model": row.entry.name,
+                "validation": str(spread(row.figures(self.metric)) or "–"),
+                "test": str(spread(row.figures(self.metric, "test")) or "–"),
+                "fit s": _seconds(row.fit_seconds),
+                "predict s": _seconds(row.predict_seconds),
+            }
+            for rank, row in enumerate(ranked, 1)
+        ]
         runs = max((len(row.validation) for row in ranked), default=0)
         caption = (
             f"Graph {self.graph}, protocol {self.protocol}, {runs} run{'s' * (runs != 1)} per model on the same "
             "splits: mean ± sample standard deviation. Validation alone decides the rank; the best of many is slightly "
             "optimistic in validation, not in test. fit s: training of all runs; predict s: one model, all nodes."
         )
-        left_out = [f"{row.entry.name} {row.status}: {row.reason}." for row in self.rows if row not in ranked]
         remarks = [f"{row.entry.name}: {row.reason}." for row in ranked if row.reason]
-        return Section(title, rows, caption, " ".join([*remarks, *left_out]), text_columns=2)
+        for status in ("failed", "stopped", "not started"):
+            found = [f"{row.entry.name} ({row.reason})" for row in self.rows if row.status == status]
+            remarks += [f"{status.capitalize()}: {'; '.join(found)}."] if found else []
+        title = f"Leaderboard by {metric_heading(self.metric)}"
+        return Section(title, rows, caption, "\n\n".join(remarks), text_columns=2)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return one flat dictionary per entry, the best first, with the means of all metrics."""
@@ -182,6 +187,27 @@ def read_leaderboard(folder: Path) -> Leaderboard | None:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunFolderError(f"{path} cannot be read: {error}.", "Restore the file or train again.") from None
+
+
+def board_of(folder: Path) -> Leaderboard:
+    """Return the leaderboard of an automatic choice, or one with a single row for another run folder.
+
+    Raises:
+        RunFolderError: If the folder is damaged or holds no finished run.
+    """
+    board = read_leaderboard(folder)
+    if board is not None:
+        return board
+    opened = RunFolder.open(folder)
+    plan, runs = read_plan(opened), opened.finished_runs()
+    if all(run.failure for run in runs):
+        raise unfinished(folder)
+    label = Variant(plan.model, plan.options).label
+    seconds = sum(run.seconds for run in runs)
+    figures = [run.val for run in runs], [run.test for run in runs]
+    row = Row(Entry(label, plan.model, plan.options), "finished", "", *figures, seconds)
+    metric = opened.config.get("recipe", {}).get("metric", "accuracy")
+    return Leaderboard(plan.graph, plan.protocol, metric, [row])
 
 
 def unwritable(path: Path, error: OSError) -> RunFolderError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from nlgnn.errors import NlgnnError, RunFolderError
@@ -12,14 +13,13 @@ from nlgnn.graph.graph import Graph
 from nlgnn.selection.clock import Clock, show_seconds
 from nlgnn.selection.leaderboard import Leaderboard, Row
 from nlgnn.selection.portfolio import Entry, has_non_local_version, non_local_entries
-from nlgnn.shallow.base import Factory
 from nlgnn.training.fit import Watch, predict
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Replica
 from nlgnn.training.run_folder import Run
 
 TRIAL_EPOCHS = 5  # after which the time of a training is estimated
-Trial = tuple[Factory, Recipe, Sequence[Run]]
+Trial = tuple[partial[Any], Recipe, Sequence[Run]]
 Trainer = Callable[[Entry, Watch], Trial]
 
 
@@ -116,8 +116,10 @@ def run_race(
             board.add(outcome(entry, graph, runs, board, clock, train), clock.used)
             show(board.rows[-1])
 
+    clock.later = graph.num_edges > 0
     for entry in entries:
         enter(entry)
+    clock.later = False
     local = board.ranked(lambda row: has_non_local_version(row.entry))
     for entry in non_local_entries(local[0].entry, options, controls) if local else []:
         enter(entry)
