@@ -16,7 +16,7 @@ import numpy as np
 
 COUNTRIES = ("DE", "FR", "NL", "PL")
 CHANNELS = ("app", "web", "branch")
-FRAUD_SHARE, SHOP_SHARE, BLANK_SHARE = 0.06, 0.06, 0.05
+FRAUD_SHARE, SHOP_SHARE, BLANK_SHARE, UNKNOWN_SHARE = 0.06, 0.06, 0.05, 0.1
 
 
 def make_tables(accounts: int, seed: int) -> tuple[list[list[object]], list[list[object]]]:
@@ -40,11 +40,12 @@ def make_tables(accounts: int, seed: int) -> tuple[list[list[object]], list[list
         payers, paid = {0: (anyone, anyone), 1: (old, new), 2: (new, old)}[int(kind[account])]
         payments += [(int(rng.choice(payers)), account) for _ in range(rng.poisson(3))]
         payments += [(account, int(rng.choice(paid))) for _ in range(rng.poisson(3))]
-    blank = rng.random(accounts) < BLANK_SHARE
+    blank, unknown = rng.random(accounts) < BLANK_SHARE, rng.random(accounts) < UNKNOWN_SHARE
     rows: list[list[object]] = [["account", "country", "channel", "age_days", "mean_amount", "is_fraud"]]
     for number in range(accounts):
         cells = [COUNTRIES[country[number]], CHANNELS[channel[number]], "" if blank[number] else int(age[number])]
-        rows.append([f"A{number:05d}", *cells, float(amount[number]), "yes" if kind[number] == 1 else "no"])
+        label = "" if unknown[number] else "yes" if kind[number] == 1 else "no"
+        rows.append([f"A{number:05d}", *cells, float(amount[number]), label])
     order = rng.permutation(len(payments))
     links = [[f"A{one:05d}", f"A{other:05d}"] for one, other in (payments[place] for place in order) if one != other]
     return rows, [["payer", "payee"], *links]

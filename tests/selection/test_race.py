@@ -147,7 +147,7 @@ def test_files(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "leaderboard.json").read_text())
     assert document["seconds"] == 12.5
     assert [one["name"] for one in document["ranked"]] == ["a", "b, c"]
-    assert found.section().text == "Failed: b, c (no luck)."
+    assert found.section().text == "Failed, no luck: b, c."
     assert read_leaderboard(tmp_path / "nowhere") is None
     for text in ("{", "[]", '{"rows": [{}]}', '{"rows": []}'):
         (tmp_path / "leaderboard.json").write_text(text)

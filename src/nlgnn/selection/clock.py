@@ -56,12 +56,14 @@ class Clock:
         budget: The budget in seconds; None for no limit.
         used_before: Seconds that were used before an interruption.
         started: When the command started, by `time.monotonic`.
+        report: Seconds that the report is known to take at least.
         later: True while a share of the budget is kept for trainings that come later.
     """
 
     budget: float | None = None
     used_before: float = 0.0
     started: float = field(default_factory=time.monotonic)
+    report: float = 0.0
     later: bool = False
 
     @property
@@ -74,5 +76,5 @@ class Clock:
         """Return the seconds left for training. A part of the budget is reserved for what comes after it."""
         if self.budget is None:
             return math.inf
-        reserved = min(self.budget / 2, max(RESERVED_SECONDS, RESERVED_SHARE * self.budget))
+        reserved = min(self.budget / 2, max(RESERVED_SECONDS, RESERVED_SHARE * self.budget) + self.report)
         return self.budget * (1 - LATER_SHARE * self.later) - reserved - self.used

@@ -131,9 +131,11 @@ class Leaderboard:
             "optimistic in validation, not in test. fit s: training of all runs; predict s: one model, all nodes."
         )
         remarks = [f"{row.entry.name}: {row.reason}." for row in ranked if row.reason]
-        for status in ("failed", "stopped", "not started"):
-            found = [f"{row.entry.name} ({row.reason})" for row in self.rows if row.status == status]
-            remarks += [f"{status.capitalize()}: {'; '.join(found)}."] if found else []
+        left_out: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.status != "finished":
+                left_out.setdefault(f"{row.status.capitalize()}, {row.reason}", []).append(row.entry.name)
+        remarks += [f"{why}: {'; '.join(names)}." for why, names in left_out.items()]
         title = f"Leaderboard by {metric_heading(self.metric)}"
         return Section(title, rows, caption, "\n\n".join(remarks), text_columns=2)
 

@@ -19,6 +19,7 @@ from nlgnn.training.replica import Replica
 from nlgnn.training.run_folder import Run
 
 TRIAL_EPOCHS = 5  # after which the time of a training is estimated
+REPORT_PREDICTIONS = 2.0  # predictions of the report, in multiples of those of all runs
 Trial = tuple[partial[Any], Recipe, Sequence[Run]]
 Trainer = Callable[[Entry, Watch], Trial]
 
@@ -41,7 +42,7 @@ class TimeLimit:
 
     def __init__(self, clock: Clock, runs: int, enforced: bool) -> None:
         self.clock, self.runs, self.enforced = clock, runs, enforced
-        self.begun = time.monotonic()
+        self.begun = self.first_epoch = time.monotonic()
         self.calls = self.at_once = 0
         self.remark = ""
 
@@ -53,12 +54,15 @@ class TimeLimit:
         """
         self.calls += 1
         self.at_once = max(self.at_once, len(replicas))
+        if replicas and self.calls == 1:
+            self.first_epoch = time.monotonic()  # which takes longer than the others
         if not self.enforced:
             return
         steps = expected_epochs(replicas[0].recipe) * -(-self.runs // self.at_once) if replicas else self.runs
         elapsed, left = time.monotonic() - self.begun, self.clock.left
         if self.calls == (TRIAL_EPOCHS if replicas else 1):
-            needed = elapsed * max(0, steps - self.calls) / self.calls
+            step = (time.monotonic() - self.first_epoch) / (TRIAL_EPOCHS - 1) if replicas else elapsed
+            needed = step * max(0, steps - self.calls)
             if needed > left:
                 raise out_of_time(elapsed + needed, left)
         if left > 0 or (not replicas and self.calls == self.runs):
@@ -114,6 +118,8 @@ def run_race(
     def enter(entry: Entry) -> None:
         if entry.name not in board:
             board.add(outcome(entry, graph, runs, board, clock, train), clock.used)
+            best = board.best
+            clock.report = REPORT_PREDICTIONS * runs * (best.predict_seconds or 0.0) if best else 0.0
             show(board.rows[-1])
 
     clock.later = graph.num_edges > 0

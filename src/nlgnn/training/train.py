@@ -33,7 +33,8 @@ from nlgnn.training.preflight import check
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.run_folder import Run, RunFolder
 
-AUTO, CHOICE_FILE = "auto", "choice.json"
+AUTO: str = "auto"
+CHOICE_FILE: str = "choice.json"
 
 
 @dataclass(frozen=True)
