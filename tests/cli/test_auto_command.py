@@ -13,6 +13,7 @@ from own_samples import write
 
 from cli_samples import Command, refused
 from nlgnn.cli import train as train_module
+from nlgnn.selection import portfolio
 
 AUTO = ("train", "mushroom-body", "--model", "auto", "--runs", 2, "--epochs", 3, "--time-budget", "none", "--out", "X")
 ALL = {"logistic-own-columns", "mlp", "gcn"}
@@ -204,3 +205,18 @@ def test_no_edges(command: Command) -> None:
     assert done.code == 0, done.err
     assert "gcn: not started: the graph has no edges" in done.err
     assert models() >= {"logistic-own-columns", "mlp"}
+
+
+def test_new_nodes(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the chosen model knows nodes by their number, the best one that does not predicts new nodes."""
+    entries = [{"name": "kernel", "model": "kernel"}, {"name": "mlp", "model": "mlp", "without_edges": True}]
+    monkeypatch.setitem(portfolio.DATA, "entry", entries)  # type: ignore[arg-type]
+    write_accounts()
+    assert command(*TABLES, "--time-budget", "none", "--runs", 2, "--out", "X").code == 0
+    record = read("choice")
+    Path("X/choice.json").write_text(json.dumps(record | {"model": "kernel", "folder": "kernel"}))
+    write("new.csv", [["id", "amount"], [99, 3]])
+    done = command("predict", "X", "--nodes", "new.csv", "--out", "labels.csv")
+    assert done.code == 0, done.err
+    assert "kernel cannot predict new nodes. mlp" in done.err
+    assert Path("labels.csv").read_text().splitlines()[1].startswith("99,")

@@ -19,7 +19,7 @@ from nlgnn.graph.splits import RANDOM_PROTOCOLS, Split, make_splits
 from nlgnn.models.build import RARE_SHARE, configure, default_metric, default_protocol
 from nlgnn.selection.clock import DEFAULT_BUDGET, Clock, parse_budget
 from nlgnn.selection.diagnosis import check_classes
-from nlgnn.selection.leaderboard import Leaderboard, Row, unwritable
+from nlgnn.selection.leaderboard import Leaderboard, Row, read_leaderboard, unwritable
 from nlgnn.selection.portfolio import PRESET, Entry, check_options, read_portfolio
 from nlgnn.selection.race import Trainer, Trial, run_race
 from nlgnn.selection.race_verdict import category, findings, not_better_than_constant
@@ -27,7 +27,8 @@ from nlgnn.training.fit import Watch, fit
 from nlgnn.training.metrics import TWO_CLASSES
 from nlgnn.training.preflight import check
 from nlgnn.training.recipe import Recipe, metric_text
-from nlgnn.training.train import CHOICE_FILE
+from nlgnn.training.train import CHOICE_FILE, Trained, candidate_folder, read_trained
+from nlgnn.training.weights import identifies_nodes
 
 RUNS_BY_SIZE = {5_000: 10, 50_000: 5}  # number of runs up to a number of nodes
 RUNS_OF_LARGE_GRAPHS = 3
@@ -197,6 +198,22 @@ def race_metric(graph: Graph, splits: Sequence[Split], asked: str | None) -> tup
         f"Models are compared by {metric}, because the class {graph.class_names[rare]} has fewer than "
         f"{RARE_SHARE:.0%} of the labelled nodes. --metric selects another metric."
     )
+
+
+def best_for_new_nodes(folder: Path, trained: Trained, graph: Graph) -> Trained:
+    """Return the best model of an automatic choice that can predict nodes which it was not trained on.
+
+    Args:
+        folder: A run folder, of an automatic choice or of one model.
+        trained: Its model, which is returned if there is no other.
+        graph: The graph of the training.
+    """
+    board = read_leaderboard(folder)
+    for row in board.ranked(lambda row: not row.entry.control) if board else []:
+        found, _ = read_trained(candidate_folder(folder, row.entry.folder), graph)
+        if not identifies_nodes(found.factory, found.finished):
+            return found
+    return trained
 
 
 def write_choice(board: Leaderboard, choice: Choice) -> None:
