@@ -205,10 +205,10 @@ def best_for_new_nodes(folder: Path, trained: Trained, graph: Graph) -> Trained:
 
     Args:
         folder: A run folder, of an automatic choice or of one model.
-        trained: Its model, which is returned if there is no other.
+        trained: Its model, which is returned if it can, or if there is no other.
         graph: The graph of the training.
     """
-    board = read_leaderboard(folder)
+    board = read_leaderboard(folder) if identifies_nodes(trained.factory, trained.finished) else None
     for row in board.ranked(lambda row: not row.entry.control) if board else []:
         found, _ = read_trained(candidate_folder(folder, row.entry.folder), graph)
         if not identifies_nodes(found.factory, found.finished):
