@@ -1,4 +1,4 @@
-# make demo    trains on the graph that ships with the package and shows the results
+# make demo    chooses a model for the tables in examples/, and trains on the graph that ships with the package
 # make test    runs the tests; make test-slow those that take long
 # make pictures  draws the sorted sequence and takes the picture of the report with Chromium
 # make measure  counts the code, the modules that a call passes, and the lines of the help
@@ -14,6 +14,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check $(PIP_ARGS) --co
 .PHONY: demo test test-slow bench measure pictures clean
 
 demo: $(INSTALLED)
+	$(BIN)/nlgnn train --nodes examples/accounts.csv --edges examples/payments.csv --label is_fraud --time-budget 40s
 	$(BIN)/nlgnn demo
 
 test: $(INSTALLED)

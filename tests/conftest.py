@@ -52,3 +52,13 @@ def as_users_run_it() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def short_portfolio(monkeypatch: pytest.MonkeyPatch, as_users_run_it: None) -> None:
+    """Four quick entries: two without edges, a graph model, and one for directed edges."""
+    from nlgnn.selection import portfolio
+
+    names = ("logistic, own columns", "mlp", "gcn", "dirgcn")
+    kept = [entry for entry in portfolio.DATA["entry"] if entry["name"] in names]
+    monkeypatch.setitem(portfolio.DATA, "entry", kept)  # type: ignore[arg-type]

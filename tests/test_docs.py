@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -60,8 +61,8 @@ def run_page(page: Path, epochs: int | None = 2) -> dict[str, Any]:
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_users_run_it: None) -> Path:
-    """Change to an empty folder and shorten the trainings of diagnoses."""
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_portfolio: None) -> Path:
+    """Change to an empty folder, and shorten diagnoses and automatic choices."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(evidence.SHORT, "epochs", 10)
     return tmp_path
@@ -97,12 +98,11 @@ def test_readme_is_short() -> None:
 
 @pytest.mark.slow
 def test_readme_runs(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    example = blocks(ROOT / "docs" / "guides" / "own_graph.md")[0][1]  # makes the two tables
-    exec(compile(example, "own_graph.md", "exec"), {})
+    copytree(ROOT / "examples", workplace / "examples")
     run_page(ROOT / "README.md")
-    assert (workplace / "runs" / "pages" / "report.html").exists()
-    assert "sport" in (workplace / "labels.csv").read_text()
-    assert "sport" in capsys.readouterr().out
+    assert (workplace / "runs" / "accounts" / "report.html").exists()
+    assert "yes" in (workplace / "labels.csv").read_text()
+    assert "no" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -20,7 +20,6 @@ from each_of import each_of
 from nlgnn import Graph, NodeClassifier, load_graph
 from nlgnn.errors import NlgnnError
 from nlgnn.estimator import learning_splits
-from nlgnn.selection import evidence
 
 GRAPH = load_graph("mushroom-body")
 NAMES = np.array(GRAPH.class_names)[GRAPH.y]
@@ -31,13 +30,6 @@ SHORT: dict[str, Any] = {"n_runs": 2, "options": {"epochs": 15, "hidden": 8}}
 @pytest.fixture(scope="module")
 def fitted() -> NodeClassifier:
     return NodeClassifier("nlgcn", **SHORT).fit(GRAPH)
-
-
-@pytest.fixture
-def short_diagnosis(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(evidence.SHORT, "epochs", 3)
-    monkeypatch.setattr(evidence, "HEADS", 1)
-    monkeypatch.setattr(evidence, "is_clear", lambda difference: True)  # five runs are enough here
 
 
 def test_a_graph_with_labels(fitted: NodeClassifier) -> None:
@@ -83,21 +75,27 @@ def test_labels_of_any_kind() -> None:
         assert set(found) <= set(labels)
 
 
-def test_auto_chooses_and_says_why(short_diagnosis: None, tmp_path: Path) -> None:
-    estimator = NodeClassifier(n_runs=2, options={"epochs": 15}).fit(GRAPH)
-    assert estimator.model_ in ("gcn", "nlgcn", "gat", "nlgat", "mlp", "nlmlp")
+def test_auto_chooses_and_says_why(short_portfolio: None, tmp_path: Path) -> None:
+    estimator = NodeClassifier(n_runs=2, time_budget="none", options={"epochs": 15}).fit(GRAPH)
+    best, *others = estimator.leaderboard_
+    assert estimator.model_ == best["model"]
+    assert f"Chose {best['name']}: validation accuracy" in estimator.reason_
     assert estimator.verdict_
-    assert estimator.reason_.startswith(f"Chose {estimator.model_}: its validation accuracy")
+    assert best["validation accuracy"] == np.mean([run.val["accuracy"] for run in estimator.runs_])
+    assert len(others) == 5  # two more, the non-local version with its control, and one for directed edges
     estimator.save(tmp_path / "model")
     loaded = NodeClassifier.load(tmp_path / "model", GRAPH)
     assert (loaded.verdict_, loaded.reason_) == (estimator.verdict_, estimator.reason_)
+    assert loaded.leaderboard_ == estimator.leaderboard_
 
 
-def test_auto_sees_no_other_labels_and_the_metric_that_is_asked_for(short_diagnosis: None) -> None:
+def test_auto_sees_no_other_labels_and_the_metric_that_is_asked_for(short_portfolio: None) -> None:
     learned = NODES[::2]
-    options = {"epochs": 5, "hidden": 4, "metric": "macro-f1"}
+    options = {"epochs": 5, "hidden": 4}
     one, two = (
-        NodeClassifier(graph=graph, n_runs=2, options=options).fit(learned, NAMES[learned])
+        NodeClassifier(graph=graph, n_runs=2, metric="macro-f1", time_budget="none", options=options).fit(
+            learned, NAMES[learned]
+        )
         for graph in (GRAPH, replace(GRAPH, y=np.roll(GRAPH.y, 50)))
     )
     assert "validation macro-f1" in one.reason_

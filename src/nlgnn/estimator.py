@@ -20,6 +20,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.models.build import configure
 from nlgnn.selection.auto import choose_model
+from nlgnn.selection.clock import DEFAULT_BUDGET
 from nlgnn.training.fit import fit, predict
 from nlgnn.training.model_folder import ModelFolder
 from nlgnn.training.predict import mean_probabilities, temperatures, without_weights
@@ -30,7 +31,10 @@ from nlgnn.training.train import AUTO
 
 VALIDATION_SHARE = 0.25
 # Attributes of a fitted model that are saved as they are.
-SAVED = ("model_", "temperatures_", "num_features_", "num_nodes_", "names_hash_", "weighted_", "verdict_", "reason_")
+SAVED = (
+    *("model_", "temperatures_", "num_features_", "num_nodes_", "names_hash_", "weighted_"),
+    *("verdict_", "reason_", "leaderboard_"),
+)
 
 Nodes = Graph | Sequence[int] | NDArray[np.integer]
 
@@ -45,8 +49,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     model : str, default="auto"
-        Name of a model, as listed by `nlgnn models`. "auto" diagnoses the graph and chooses a model by validation, as
-        `nlgnn train --model auto` does.
+        Name of a model, as listed by `nlgnn models`. "auto" trains the models of a portfolio within the time budget and
+        chooses one by validation, as `nlgnn train --model auto` does.
     graph : Graph, default=None
         The graph that node numbers refer to. Not needed if `fit` is given a graph.
     preset : {"paper", "released", "robust"}, default=None
@@ -56,6 +60,11 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Predictions are the mean over these models.
     class_weight : {"balanced"}, default=None
         Weights of classes in the loss. "balanced" gives every class the same total weight.
+    metric : str, default=None
+        Validation metric that epochs and models are chosen by, such as "accuracy" or "average-precision". None chooses
+        one that suits the sizes of the classes.
+    time_budget : str, default="10m"
+        Time for the automatic choice, such as "90s", "5m" or "1h"; "none" for no limit.
     random_state : int, default=0
         Seed of the first run; later runs count up from it.
     options : dict, default=None
@@ -70,9 +79,12 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     model_ : str
         Name of the trained model.
     verdict_ : str or None
-        Verdict of the diagnosis, if the choice was automatic.
+        What helped, in sentences, if the choice was automatic.
     reason_ : str or None
-        Reason of the automatic choice, with the validation figures of both candidates.
+        Reason of the automatic choice, with validation figures.
+    leaderboard_ : list of dict
+        The models that an automatic choice trained, the best first: validation metrics, times, and reasons of those
+        that failed or were not started. It is empty if the model was named.
     recipe_ : Recipe
         Settings of the training.
     runs_ : list of Run
@@ -97,6 +109,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         preset: str | None = None,
         n_runs: int = 5,
         class_weight: str | None = None,
+        metric: str | None = None,
+        time_budget: str = DEFAULT_BUDGET,
         random_state: int = 0,
         options: Mapping[str, Any] | None = None,
         progress: bool = False,
@@ -106,6 +120,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.preset = preset
         self.n_runs = n_runs
         self.class_weight = class_weight
+        self.metric = metric
+        self.time_budget = time_budget
         self.random_state = random_state
         self.options = options
         self.progress = progress
@@ -136,16 +152,26 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         divided = replace(graph, splits={"column": tuple(splits)})
         model, choice = self.model, None
         if model.lower() == AUTO:
-            choice = choose_model(divided, "column", preset=self.preset, progress=self.progress, **given)
-            model, given = choice.model, choice.options
-        factory, recipe = configure(model, divided, self.preset, **given)
-        runs = choice.runs if choice else fit(factory, divided, splits, recipe, progress=self.progress)
-        runs = [run for run in runs if run.failure is None]
+            choice, (factory, recipe, found) = choose_model(
+                divided,
+                "column",
+                self.n_runs,
+                self.preset,
+                time_budget=self.time_budget,
+                progress=self.progress,
+                **given,
+            )
+            model = choice.entry.model
+        else:
+            factory, recipe = configure(model, divided, self.preset, **given)
+            found = fit(factory, divided, splits, recipe, progress=self.progress)
+        runs = [run for run in found if run.failure is None]
         each = predict(factory, graph, runs, recipe).numpy()
         # Set all attributes at the end, so that a failed fit leaves the estimator as it was.
         self.model_, self.factory_, self.recipe_, self.runs_ = model, factory, recipe, runs
-        self.verdict_ = choice.verdict.words if choice else None
-        self.reason_ = choice.decision.reason if choice else None
+        self.verdict_ = " ".join(choice.verdict) if choice else None
+        self.reason_ = choice.headline if choice else None
+        self.leaderboard_ = choice.board.to_dicts() if choice else []
         self.classes_, self.graph_ = classes, graph
         self.temperatures_ = temperatures(each, runs, graph, splits)
         self.num_features_, self.num_nodes_ = graph.num_features, graph.num_nodes
@@ -158,9 +184,10 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.model, str) or self.n_runs < 1:
             raise OptionError(f"model={self.model!r}, n_runs={self.n_runs}.", "Give a name, and at least one run.")
         given = {"seed": self.random_state, **(self.options or {})}
-        if self.class_weight is not None:
-            given["class_weight"] = self.class_weight
-        Recipe(seed=given["seed"], class_weight=given.get("class_weight", "none"))  # Checks both values.
+        for name in ("class_weight", "metric"):
+            if getattr(self, name) is not None:
+                given[name] = getattr(self, name)
+        Recipe(**{name: given[name] for name in ("seed", "class_weight", "metric") if name in given})  # Checks values.
         return given
 
     def _relabelled(self, nodes: object, y: object) -> tuple[Graph, NDArray[Any]]:

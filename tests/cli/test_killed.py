@@ -21,7 +21,7 @@ from nlgnn.training.run_folder import RunFolder
 from run_folders import assert_same_folder, files_in
 
 TRAIN = ("train", "mushroom-body", "--model", "nlmlp", "--runs", "2", "--epochs", "8", "--out", "X")
-AUTO = ("train", "mushroom-body", "--model", "auto", "--runs", "2", "--epochs", "5", "--out", "X")
+AUTO = ("train", "mushroom-body", "--time-budget", "none", "--runs", "2", "--epochs", "5", "--out", "X")
 PREDICT = ("predict", "X", "--all", "--out", "labels.csv")
 TUNE = ("tune", "mushroom-body", "--model", "mlp", "--settings", "all", "--search-splits", "1", "--search-epochs", "8")
 TUNE += ("--hidden", "4", "--dropout", "0.5", "--lr", "0.01,0.05,0.1", "--weight-decay", "0,0.0005", "--json")
@@ -33,6 +33,7 @@ CONSTANTS = {
     "nlgnn.selection.evidence:HEADS": 1,
     "nlgnn.selection.evidence:SHORT": {"epochs": 3},
     "nlgnn.selection.diagnosis:MOST_SPLITS": 2,
+    "nlgnn.selection.portfolio:DATA": {"entry": [{"name": name, "model": name} for name in ("logistic", "gcn")]},
     "nlgnn.tuning.tune:BATCH": 2,
     "nlgnn.tuning.tune:SECONDS_BETWEEN_LOOKS": 0.2,
     "nlgnn.tuning.study:HEARTBEAT_SECONDS": 1,
@@ -126,7 +127,7 @@ def chosen(killer: Killer, tmp_path_factory: pytest.TempPathFactory) -> Whole:
 
 @pytest.mark.parametrize("number", range(5))
 def test_automatic_choice(killer: Killer, chosen: Whole, empty: Path, tmp_path: Path, number: int) -> None:
-    """Killed in the diagnosis, in a training or in the decision, under its final name all the time."""
+    """Killed in a training, between two of them or in the decision, under its final name all the time."""
     place = killer.kill(AUTO, number, chosen, empty, tmp_path)
     killer.finish(("train", "--resume", "X") if (place / "X").exists() else AUTO, place)
     found, wanted = files_in(place), files_in(chosen.folder)

@@ -28,7 +28,7 @@ SHORT = ("--runs", 2, "--epochs", 5)
 
 
 @pytest.fixture(autouse=True)
-def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_portfolio: None) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(evidence.SHORT, "epochs", 2)
     write_pages()
@@ -220,11 +220,10 @@ def test_reasons_name_the_columns_of_the_table(command: Command) -> None:
     assert len(json.loads(command("explain", "X", "page 3", "--json", "--top", 1).out)["columns"]) == 1
 
 
-def test_the_tracked_folder_is_that_of_the_model_kept(command: Command) -> None:
-    """Whichever of the two is chosen."""
+def test_every_model_of_a_choice_is_tracked(command: Command) -> None:
     done = command(*TRAIN, "--out", "X", "--tensorboard")
     assert done.code == 0, done.err
-    folders = re.findall(r"^run folder: (.*)$", done.out, flags=re.MULTILINE)
+    folders = [str(path) for path in Path("X/models").iterdir()]
     tracked = re.findall(r"^TensorBoard: tensorboard --logdir (.*)/tensorboard$", done.out, flags=re.MULTILINE)
     assert sorted(tracked) == sorted(folders)
     for folder in folders:

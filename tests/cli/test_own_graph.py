@@ -16,7 +16,7 @@ from nlgnn.selection import evidence
 
 
 @pytest.fixture(autouse=True)
-def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_portfolio: None) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(evidence.SHORT, "epochs", 2)
     write_pages()
@@ -25,7 +25,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_two_tables_in_labels_out(command: Command) -> None:
     done = command(*TRAIN, "--out", "X")  # the model is chosen
     assert done.code == 0, done.err
-    for words in ("Diagnosis:", "Chose", "run folder: X", "report: X/report.html", "protocol random-60"):
+    for words in ("Leaderboard by accuracy", "Chose", "run folder: X", "report: X/report.html", "protocol random-60"):
         assert words in done.out
     for words in ("'url' holds the ids", "edges go from 'source' to 'target'", "42 of 60 nodes have one"):
         assert words in done.err

@@ -24,7 +24,7 @@ def write(path: str, rows: Sequence[Sequence[object]]) -> None:
 
 
 @pytest.fixture
-def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_portfolio: None) -> None:
     """Sixty pages of two topics, links that weigh more inside a topic, and a page that training does not see."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(evidence.SHORT, "epochs", 2)

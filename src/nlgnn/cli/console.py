@@ -83,20 +83,18 @@ def telling_report(path: Path, where: Console = console) -> Iterator[None]:
         where.print(f"report: {path}", soft_wrap=True, markup=False)
 
 
-def tell_report(trained: Trained, graph: Graph, others: Mapping[str, Trained], folder: Path | None = None) -> None:
+def tell_report(trained: Trained, graph: Graph, others: Mapping[str, Trained]) -> None:
     """Write the report of a training into its folder and print where it is. A failure is printed and not raised.
 
     Args:
         trained: The training.
         graph: Its graph.
         others: Models trained with it, by label. Those trained earlier are read from their folders.
-        folder: Its folder, or that of the automatic choice that it belongs to.
     """
     from nlgnn.report.run_page import read_companions, write_run_page
 
-    folder = folder or trained.folder.path
-    compared = {**others, **{name: one for name, one in read_companions(folder, trained).items() if name not in others}}
-    page = folder / "report.html"
+    page = trained.folder.path / "report.html"
+    compared = {**read_companions(trained.folder.path, trained, graph), **others}
     with telling_report(page):
         write_run_page(page, trained, graph, compared)
 

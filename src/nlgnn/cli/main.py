@@ -43,7 +43,7 @@ from nlgnn.files import refuse_existing
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 COMMANDS = (
-    *("train", "tune", "diagnose", "predict", "report", "explain", "export", "demo"),
+    *("train", "tune", "diagnose", "predict", "report", "leaderboard", "explain", "export", "demo"),
     *("datasets", "models", "reproduce"),
 )
 GENERATED = {
@@ -167,7 +167,7 @@ def check_arguments(command: str, arguments: list[str]) -> None:
     if len(flags) == len(own_flags):
         return
     values = _parse(arguments, flags)
-    graph, model = values.get("graph"), values.get("model", "nlgcn")
+    graph, model = values.get("graph"), values.get("model", "auto" if "time_budget" in values else "nlgcn")
     if graph is not None and model.lower() != "auto" and not values.keys() & {"config", "resume"}:
         from nlgnn.models.build import check_given
         from nlgnn.tuning.space import check_space
@@ -205,6 +205,10 @@ def _check_values(command: str, values: dict[str, Any], arguments: list[str]) ->
         check_run_folders(values["resume"])
     if "out" in values and "resume" not in values:
         refuse_existing(values["out"])
+    if "time_budget" in values:
+        from nlgnn.selection.clock import parse_budget
+
+        parse_budget(values["time_budget"])
     if values.get("runs", 1) < 1:
         raise OptionError(f"runs={values['runs']} is not positive.", "Ask for at least one run.")
     if command == "tune":

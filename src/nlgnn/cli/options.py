@@ -106,6 +106,7 @@ FLAGS: Mapping[str, Flags] = {
     "train": {
         **MODEL_FLAGS,
         "runs": (int, option("Number of runs, one per split.", RUN, default="10")),
+        "time_budget": (str, option("Time for auto: 90s, 5m, 1h or none.", RUN, default="10m")),
         "controls": (bool, option("Also train the controls of a non-local model.", RUN, "--controls")),
         "resume": (Path, option("Continue an interrupted run folder.", RUN)),
         "out": (Path, option("New run folder.", OUTPUT, default="runs/…")),

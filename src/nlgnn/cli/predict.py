@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nlgnn.cli.console import console
+from nlgnn.cli.console import console, errors
 from nlgnn.cli.options import OwnModel, RunFolderPath, tell_findings
 from nlgnn.errors import DataError, OptionError
 
@@ -31,6 +31,7 @@ def predict(
     """
     import numpy as np
 
+    from nlgnn.selection.auto import best_for_new_nodes
     from nlgnn.training.predict import (
         check_table_path,
         mean_probabilities,
@@ -49,6 +50,12 @@ def predict(
     trained, graph = read_trained(folder)
     written, chosen = graph, np.arange(graph.num_nodes) if every else np.flatnonzero(~graph.labelled)
     if with_new:
+        chosen_folder, trained = trained.folder.path, best_for_new_nodes(folder, trained, graph)
+        if trained.folder.path != chosen_folder:
+            words = (
+                f"{chosen_folder.name} cannot predict new nodes. {trained.folder.path.name} is the best model that can."
+            )
+            errors.print(words, soft_wrap=True, markup=False)
         found, chosen = new_graph(trained, graph, nodes, edges)
         tell_findings(found)
         written = found.graph

@@ -39,7 +39,7 @@ def report(
         raise OptionError("--run needs a single run folder, but several are given.", "Leave out --run to compare them.")
     if len(folders) == 1:
         trained, graph = read_trained(folders[0])
-        write_run_page(path, trained, graph, read_companions(folders[0], trained), run)
+        write_run_page(path, trained, graph, read_companions(folders[0], trained, graph), run)
     else:
         write_comparison(path, folders)
     console.print(f"report: {path}", soft_wrap=True, markup=False)

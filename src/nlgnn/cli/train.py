@@ -1,12 +1,15 @@
 """`nlgnn train`: train a model, or the automatic choice, on every split of a graph.
 
-The folder of an automatic choice holds `config.json` (the plan), `choice.json` (verdict and decision) and, in
-`models/`, one run folder per trained model. It is created under its final name before anything is trained.
+The folder of an automatic choice holds `config.json` (the plan), `leaderboard.json`, `leaderboard.csv`, `choice.json`
+and, in `models/`, one run folder per trained model. It is created under its final name before anything is trained.
 """
 
 from __future__ import annotations
 
+import json
 import shlex
+import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -16,19 +19,26 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from nlgnn.cli.console import console, errors, result_table, tell_report
+from nlgnn.cli.console import console, errors, result_table, tell_report, telling_report
 from nlgnn.cli.options import all_flags, given_flags, given_graph, own_tables, plan_keys, read_config, with_flags
 from nlgnn.datasets import describe
-from nlgnn.errors import NlgnnError, OptionError
+from nlgnn.errors import NlgnnError, OptionError, RunFolderError
 from nlgnn.files import refuse_existing
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.models.build import check_given, configure, resolve
 from nlgnn.models.registry import get_system
-from nlgnn.selection.auto import begin_choice, check_options, end_choice
+from nlgnn.report.text import sections_page
+from nlgnn.selection.auto import choose, default_runs, is_symmetric, race_metric
+from nlgnn.selection.clock import DEFAULT_BUDGET, Clock, parse_budget, show_seconds
 from nlgnn.selection.controls import Variant, with_references
 from nlgnn.selection.diagnosis import Verdict
-from nlgnn.training.fit import EveryRunFailedError
+from nlgnn.selection.leaderboard import Leaderboard, Row, read_leaderboard
+from nlgnn.selection.portfolio import PRESET, Entry, check_options
+from nlgnn.selection.race import Trial
+from nlgnn.training.fit import Watch
+from nlgnn.training.recipe import metric_text
+from nlgnn.training.replica import Replica
 from nlgnn.training.run_folder import RunFolder
 from nlgnn.training.tracking import Tracking, check_trackers
 from nlgnn.training.train import (
@@ -39,6 +49,7 @@ from nlgnn.training.train import (
     check_same_graph,
     graph_of,
     read_plan,
+    read_trained,
     resume,
     train,
 )
@@ -70,37 +81,79 @@ def train_graph(**flags: Any) -> None:
     Flags are shown with their defaults. A model's own defaults and published settings take precedence: `nlgnn models
     NAME` lists them.
     """
+    started = time.monotonic()
     given = given_flags(flags)
     trackers: dict[str, Any] = {name: given.pop(name) for name in ("tensorboard", "mlflow") if name in given}
     if trackers:
         check_trackers(**trackers)
     request = (_resumed if "resume" in given else _begun)(given, trackers)
-    plan, path, graph, controls, _ = request
-    if plan.model != AUTO:
-        variants = with_references(plan.model, plan.options)
-        with _way_to_go_on(request):
-            trained = _train_each(request, variants if controls else variants[:1])
-        chosen, reason = variants[0].label, ""
-    else:
-        if errors.is_terminal:
-            errors.print(f"choosing a model for {graph.name}, protocol {plan.protocol}", markup=False)
-        with _way_to_go_on(request):
-            verdict = begin_choice(graph, plan.protocol, plan.options, path)
-            show_verdict(verdict, plan.protocol)
-            variants = with_references(verdict.non_local, plan.options)
-            request = request._replace(plan=replace(plan, verdict=f"{verdict.title}. {verdict.words}"))
-            trained = _train_each(request, variants[:2])
-            runs = [trained[one.label].runs if one.label in trained else [] for one in variants[:2]]
-            decision = end_choice(graph, verdict, plan.options, runs, path).decision
-            if controls:
-                trained |= _train_each(request, variants[2:])
-        chosen, reason = decision.chosen, decision.reason
-    _show_trained(trained, reason)
-    main = replace(trained.pop(chosen), reason=reason)
-    tell_report(main, graph, trained, path)
-    if plan.model != AUTO and variants[1:] and not controls and "resume" not in given:
+    with _way_to_go_on(request):
+        if request.plan.model == AUTO:
+            _choose(request, started)
+        else:
+            _train_with_controls(request, hint="resume" not in given)
+
+
+def _train_with_controls(request: Request, hint: bool) -> None:
+    """Train a named model, with its controls if asked for, and show figures and report."""
+    plan, _, graph, controls, _ = request
+    variants = with_references(plan.model, plan.options)
+    trained = _train_each(request, variants if controls else variants[:1])
+    _show_trained(trained)
+    tell_report(trained.pop(variants[0].label), graph, trained)
+    if variants[1:] and not controls and hint:
         labels = "; ".join(variant.label for variant in variants[1:])
         console.print(f"Does the order matter? --controls also trains: {labels}.", soft_wrap=True)
+
+
+def _choose(request: Request, started: float) -> None:
+    """Run the race of an automatic choice, and show leaderboard, verdict and report."""
+    plan, path, graph, controls, trackers = request
+    splits = make_splits(graph, plan.protocol, plan.runs)
+    metric, why = race_metric(graph, splits, plan.options.get("metric"))
+    board = read_leaderboard(path) or Leaderboard(graph.name, plan.protocol, metric, folder=path)
+    budget = parse_budget(RunFolder.open(path).config.get("time_budget") or DEFAULT_BUDGET)
+    clock = Clock(budget, board.seconds, started)
+    limit = "no time limit" if budget is None else f"time budget {show_seconds(budget)}"
+    errors.print(f"{why} {len(splits)} runs, protocol {plan.protocol}, {limit}.", soft_wrap=True, markup=False)
+    trained: dict[str, Trained] = {}
+
+    def train_entry(entry: Entry, watch: Watch) -> Trial:
+        own = replace(plan, model=entry.model, options=entry.options, preset=plan.preset or PRESET)
+        folder = candidate_folder(path, entry.folder)
+        if errors.is_terminal:
+            errors.print(f"training {entry.name}", markup=False)
+        try:
+            found = trained[entry.name] = _train_into(folder, own, graph, trackers, watch)
+        except RunFolderError:
+            raise
+        except (NlgnnError, MemoryError, RuntimeError, ValueError):  # the race goes on with the next entry
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return found.factory, found.recipe, found.runs
+
+    def show(row: Row) -> None:
+        text = f"{row.status}: {row.reason}"
+        if row.status == "finished" and row.fit_seconds is not None:
+            figure = metric_text(metric, row.mean(metric), 2)
+            text = f"validation {metric} {figure}, {show_seconds(row.fit_seconds)}"
+        errors.print(f"{row.entry.name}: {text}", soft_wrap=True, markup=False)
+
+    choice = choose(graph, splits, board, clock, train_entry, plan.options, controls=controls, show=show)
+    for row in board.ranked():
+        if row.entry.name not in trained:  # trained before an interruption
+            trained[row.entry.name], _ = read_trained(candidate_folder(path, row.entry.folder), graph)
+    console.print(sections_page([board.section()], console.width))
+    for sentence in (choice.headline, *choice.verdict):
+        console.print(sentence, soft_wrap=True, markup=False)
+    console.print(f"run folder: {path}", soft_wrap=True, markup=False)
+    main = replace(trained.pop(choice.entry.name), reason=choice.words)
+    others = {row.entry.name: trained[row.entry.name] for row in board.ranked() if row.entry.name in trained}
+    from nlgnn.report.run_page import write_run_page
+
+    page = path / "report.html"
+    with telling_report(page):
+        write_run_page(page, main, graph, others)
 
 
 def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
@@ -111,7 +164,12 @@ def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
     if settings["out"] is not None:
         refuse_existing(Path(settings["out"]))  # before tables are read
     wanted = given_graph("train", settings["graph"], own_tables(settings), allow_unverified)
-    model = settings["model"] or ("nlgcn" if wanted.tables is None else AUTO)
+    budget = settings["time_budget"]
+    model = settings["model"] or (AUTO if wanted.tables is not None or budget is not None else "nlgcn")
+    if budget is not None:
+        parse_budget(budget)
+        if model.lower() != AUTO:
+            raise OptionError(f"--time-budget does not apply to {model}.", "Leave it out, or use --model auto.")
     protocol, controls = settings["splits"] or wanted.protocol, bool(settings["controls"])
     plan = Plan(wanted.name, model, protocol, settings["runs"], settings["preset"], options)
     plan = replace(plan, tables=wanted.tables, encoder=wanted.encoder, notes=wanted.notes)
@@ -120,8 +178,10 @@ def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
         path = Path(settings["out"] or _new_name(plan.graph, AUTO))
         check_options(plan.graph, plan.preset, plan.options)
         graph = wanted.load()
-        make_splits(graph, plan.protocol, plan.runs)
-        RunFolder.create(path, {**asdict(plan), "fingerprint": graph.fingerprint})
+        plan, graph = _with_direction(plan, graph)
+        plan = replace(plan, runs=plan.runs or default_runs(graph, plan.protocol))
+        race_metric(graph, make_splits(graph, plan.protocol, plan.runs), options.get("metric"))
+        RunFolder.create(path, {**asdict(plan), "fingerprint": graph.fingerprint, "time_budget": budget})
         return Request(plan, path, graph, controls, trackers)
     check_given(model, plan.graph, plan.preset, options)  # before anything is downloaded
     main, *others = with_references(model, options)
@@ -137,6 +197,17 @@ def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
     for variant in variants:  # the sizes of the graph are known now
         configure(variant.system, graph, plan.preset, **variant.options)
     return Request(plan, path, graph, controls, trackers)
+
+
+def _with_direction(plan: Plan, graph: Graph) -> tuple[Plan, Graph]:
+    """Return a plan on a user's tables with directed edges, unless all edges lead both ways, and its graph."""
+    tables = plan.tables
+    if tables is None or graph.directed or is_symmetric(graph):
+        return plan, graph
+    tables = replace(tables, directed=True)
+    found = tables.read()  # features that are made from the edges change with it
+    encoder = None if found.encoder is None else json.loads(found.encoder.to_json())
+    return replace(plan, tables=tables, encoder=encoder), found.graph
 
 
 def _resumed(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
@@ -185,44 +256,45 @@ def _train_each(request: Request, variants: Sequence[Variant]) -> dict[str, Trai
     for variant in variants:
         if errors.is_terminal:
             errors.print(f"training {variant.label} on {graph.name}, protocol {plan.protocol}", markup=False)
-        folder = _folder(plan, path, variant)
-        tracking = Tracking(folder, **trackers) if trackers else None
-        watch = tracking.watch if tracking else None
-        try:
-            if folder.exists():
-                result = resume(RunFolder.open(folder), graph, watch=watch)
-            else:
-                own = replace(plan, model=variant.system, options=variant.options)
-                result = train(own, graph, folder, watch=watch)
-        except EveryRunFailedError as error:
-            if plan.model != AUTO:
-                raise
-            errors.print(f"{variant.label}: {error.what}", soft_wrap=True, markup=False)
-            continue
-        trained[variant.label] = result
-        for line in tracking.end(result) if tracking else []:
-            console.print(line, soft_wrap=True, markup=False)
+        own = replace(plan, model=variant.system, options=variant.options)
+        trained[variant.label] = _train_into(_folder(plan, path, variant), own, graph, trackers)
     return trained
+
+
+def _train_into(
+    folder: Path, plan: Plan, graph: Graph, trackers: Mapping[str, Any], limit: Watch | None = None
+) -> Trained:
+    """Train a plan into a folder, or resume the training there."""
+    tracking = Tracking(folder, **trackers)
+
+    def watch(replicas: Sequence[Replica]) -> None:
+        tracking.watch(replicas)
+        if limit:
+            limit(replicas)
+
+    if folder.exists():
+        result = resume(RunFolder.open(folder), graph, watch=watch)
+    else:
+        result = train(plan, graph, folder, watch=watch)
+    for line in tracking.end(result):
+        console.print(line, soft_wrap=True, markup=False)
+    return result
 
 
 def _folder(plan: Plan, path: Path, variant: Variant) -> Path:
     """Return the run folder of a variant. The folders of controls are next to that of the model."""
-    if plan.model == AUTO:
-        return candidate_folder(path, variant.slug)
     main = with_references(plan.model, plan.options)[0]
     return path if variant == main else path.with_name(f"{path.name}-{variant.slug}")
 
 
-def _show_trained(trained: Mapping[str, Trained], reason: str) -> None:
-    """Print the table of results, failed runs, folders, and the reason of an automatic choice."""
+def _show_trained(trained: Mapping[str, Trained]) -> None:
+    """Print the table of results, failed runs and folders."""
     console.print(result_table(list(trained.items()), console.width))
     for result in trained.values():
         for run in result.runs:
             if run.failure:
                 errors.print(f"left out of the figures: {run.failure}", soft_wrap=True, markup=False)
         console.print(f"run folder: {result.folder.path}", soft_wrap=True, markup=False)
-    if reason:
-        console.print(reason, soft_wrap=True)
 
 
 def _new_name(graph: str, model: str) -> Path:

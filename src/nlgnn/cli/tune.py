@@ -14,8 +14,8 @@ from nlgnn.cli.options import all_flags, given_flags, given_graph, own_tables, p
 from nlgnn.cli.train import show_verdict
 from nlgnn.report.text import sections_page
 from nlgnn.report.tuning_page import tuned_sections, write_tuning_page
-from nlgnn.selection.auto import Decision, check_options, decide_tuned
 from nlgnn.selection.diagnosis import diagnose
+from nlgnn.selection.tuned_choice import Decision, check_options, decide_tuned
 from nlgnn.training.train import AUTO
 from nlgnn.tuning.result import Tuned
 from nlgnn.tuning.space import check_numbers, check_space

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from nlgnn.datasets.catalog import CATALOG
 from nlgnn.errors import OptionError, nearest
 from nlgnn.models.options import given_sizes, idle_options, keyword_of, model_options, recipe_options, refuse_idle
@@ -16,6 +18,8 @@ from nlgnn.training.recipe import Recipe, check_pretraining
 if TYPE_CHECKING:
     from nlgnn.graph.graph import Graph
     from nlgnn.tables.source import OwnTables
+
+RARE_SHARE = 0.15  # of the labelled nodes; a class with fewer is rare
 
 
 def dataset_options(graph_name: str, system: System, preset: str) -> dict[str, Any]:
@@ -38,8 +42,17 @@ def default_preset(graph_name: str) -> str:
 
 
 def default_metric(graph: Graph) -> str:
-    """Return the metric of the dataset's authors, else accuracy."""
-    return CATALOG[graph.name].metric if graph.name in CATALOG else "accuracy"
+    """Return the metric of the dataset's authors; for other graphs one that suits the sizes of the classes.
+
+    It is accuracy, unless one of two classes is rare: then average precision, whose positive class is the second one,
+    or ROC-AUC if the first class is the rare one.
+    """
+    if graph.name in CATALOG:
+        return CATALOG[graph.name].metric
+    sizes = np.bincount(graph.y[graph.labelled], minlength=graph.num_classes)
+    if len(sizes) != 2 or sizes.min() == 0 or sizes.min() >= RARE_SHARE * sizes.sum():
+        return "accuracy"
+    return "average-precision" if sizes[1] < sizes[0] else "roc-auc"
 
 
 def default_protocol(graph: Graph) -> str:

@@ -15,19 +15,21 @@ from numpy.typing import NDArray
 
 from nlgnn.analysis.columns import accuracy_lost, encoder_of
 from nlgnn.analysis.projection import project
-from nlgnn.analysis.quality import held_back, majority_accuracy
+from nlgnn.analysis.quality import held_back
 from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.models.build import training_command
 from nlgnn.models.registry import get_system
-from nlgnn.report.figures.intervals import MAJORITY, Answer, figures_of
+from nlgnn.report.figures.intervals import CONSTANT, MAJORITY, Answer, figures_of
 from nlgnn.report.figures.order import order_parts
 from nlgnn.report.figures.quality import compatibility_figures, curve_figures, projection_figure, quality_figures
 from nlgnn.report.page import Command, Part, caption, write_page
 from nlgnn.report.table import Rows, Section
 from nlgnn.selection.controls import Variant, figure_words
+from nlgnn.selection.leaderboard import read_leaderboard
 from nlgnn.selection.profile import portray
+from nlgnn.selection.race_verdict import constant_figure
 from nlgnn.shallow.base import ShallowModel
 from nlgnn.training.device import limited_threads, model_like
 from nlgnn.training.fit import predict
@@ -73,6 +75,7 @@ def run_parts(
         sure = np.stack([calibrated(one, heat) for one, heat in zip(probabilities, heats, strict=True)])
         return [
             headline._replace(sentences=[*headline.sentences, *warnings_of(trained.plan)]),
+            *leaderboard_parts(trained),
             answer.figure(),
             answer.section(),
             *missing_controls(trained, others),
@@ -87,6 +90,12 @@ def run_parts(
             *table_sections(trained, graph, splits),
             *settings_parts(trained, graph),
         ]
+
+
+def leaderboard_parts(trained: Trained) -> list[Part]:
+    """Return the leaderboard of the automatic choice that a training belongs to, if any."""
+    board = read_leaderboard(trained.folder.path.parent.parent) if trained.reason else None
+    return [board.section()] if board else []
 
 
 def embedding_figures(trained: Trained, graph: Graph, run: Run, predictions: NDArray[np.int64]) -> list[Part]:
@@ -113,8 +122,8 @@ def make_answer(
     figures: dict[str, Sequence[float | None]] = {
         label or label_of(trained): figures_of(trained.runs, recipe.metric, part, indices)
     }
-    if part == "test" and recipe.metric == "accuracy":
-        figures[MAJORITY] = [majority_accuracy(graph, splits[index]) for index in indices]
+    constant = MAJORITY if recipe.metric == "accuracy" else CONSTANT
+    figures[constant] = [constant_figure(graph, splits[index], recipe.metric, part) for index in indices]
     for name, other in others.items():
         figures[name] = figures_of(other.runs, recipe.metric, part, indices)
     selection = figure_words(recipe, trained.runs)
@@ -122,13 +131,12 @@ def make_answer(
 
 
 def verdict_words(trained: Trained) -> str:
-    """Return the verdict of the diagnosis that chose the model, or the command that makes one."""
-    reason = trained.reason  # of an automatic choice
-    if trained.plan.verdict:
-        return f"Diagnosis: {trained.plan.verdict} {reason}".rstrip()
+    """Return reason and verdict of an automatic choice, or the command that diagnoses the graph."""
+    if trained.reason:  # of an automatic choice
+        return trained.reason
     graph = [trained.plan.graph] if trained.plan.tables is None else trained.plan.tables.flags
     command = f"nlgnn diagnose {shlex.join(graph)}"
-    return f"Trained without a diagnosis. {command} tests if neighbours help on this graph. {reason}".rstrip()
+    return f"Trained without a diagnosis. {command} tests if neighbours help on this graph."
 
 
 def missing_controls(trained: Trained, others: Mapping[str, Trained]) -> list[Part]:
@@ -200,16 +208,23 @@ def repeat_command(trained: Trained) -> str:
     return training_command(plan.graph, plan.model, plan.protocol, preset, plan.options, plan.runs, plan.tables)
 
 
-def read_companions(path: Path, trained: Trained) -> dict[str, Trained]:
+def read_companions(path: Path, trained: Trained, graph: Graph | None = None) -> dict[str, Trained]:
     """Read the models that were trained on the same splits.
 
-    They are in folders whose names begin with that of `path`, or in `models/` of the folder of an automatic choice.
+    They are in folders whose names begin with that of `path`, or in `models/` of the folder of an automatic choice,
+    whose leaderboard names them. A graph that is given is not read again.
     """
     companions: dict[str, Trained] = {}
     path = path.resolve()
-    chosen = trained.folder.path.resolve() != path
-    found_folders = (path / "models").iterdir() if chosen else path.parent.glob(f"{glob.escape(path.name)}-*")
-    for other in sorted(found_folders):
+    board = read_leaderboard(path)
+    if board is not None:
+        folders = {row.entry.name: path / "models" / row.entry.folder for row in board.ranked()}
+        return {
+            name: read_trained(folder, graph)[0]
+            for name, folder in folders.items()
+            if folder != trained.folder.path.resolve()
+        }
+    for other in sorted(path.parent.glob(f"{glob.escape(path.name)}-*")):
         try:
             found, _ = read_trained(other)
         except NlgnnError:  # not a run folder, or not finished

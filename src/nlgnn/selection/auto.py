@@ -1,133 +1,117 @@
-"""The automatic choice of a model, used by the command line and by `NodeClassifier`.
-
-A diagnosis names a local model and its non-local version. Both are trained, and validation chooses one of them, on the
-metric that the user asked for.
-"""
+"""The automatic choice: a race over the portfolio, decided by validation on the metric that the user asked for."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
-from nlgnn.errors import NlgnnError, OptionError, RunFolderError
+import numpy as np
+
+from nlgnn.datasets.catalog import CATALOG
+from nlgnn.errors import DataError, NlgnnError
 from nlgnn.files import write_whole
 from nlgnn.graph.graph import Graph
-from nlgnn.graph.splits import make_splits
-from nlgnn.models.build import check_given, configure, default_metric, default_protocol, training_command
-from nlgnn.selection.controls import with_controls
-from nlgnn.selection.diagnosis import NON_LOCAL, Verdict, diagnose
-from nlgnn.training.fit import fit_settings
-from nlgnn.training.recipe import metric_text
-from nlgnn.training.replica import Run
-from nlgnn.training.train import CHOICE_FILE, read_choice
-from nlgnn.tuning.result import Tuned
+from nlgnn.graph.splits import RANDOM_PROTOCOLS, Split, make_splits
+from nlgnn.models.build import RARE_SHARE, configure, default_metric, default_protocol
+from nlgnn.selection.clock import DEFAULT_BUDGET, Clock, parse_budget
+from nlgnn.selection.diagnosis import check_classes
+from nlgnn.selection.leaderboard import Leaderboard, Row, read_leaderboard, unwritable
+from nlgnn.selection.portfolio import PRESET, Entry, check_options, read_portfolio
+from nlgnn.selection.race import Trainer, Trial, run_race
+from nlgnn.selection.race_verdict import category, findings, not_better_than_constant
+from nlgnn.training.fit import Watch, fit
+from nlgnn.training.metrics import TWO_CLASSES
+from nlgnn.training.preflight import check
+from nlgnn.training.recipe import Recipe, metric_text
+from nlgnn.training.train import CHOICE_FILE, Trained, candidate_folder, read_trained
+from nlgnn.training.run_folder import identifies_nodes
 
-
-class Decision(NamedTuple):
-    """Mean validation figures of a non-local model and of its local part, over the runs that both finished.
-
-    A figure is None if all runs of the model failed.
-    """
-
-    non_local: str
-    local: str
-    non_local_mean: float | None
-    local_mean: float | None
-    metric: str
-
-    @property
-    def chosen(self) -> str:
-        """Return the non-local model only if it is ahead of its local part."""
-        if self.non_local_mean is None or self.local_mean is None:
-            return self.local if self.non_local_mean is None else self.non_local
-        return self.non_local if self.non_local_mean > self.local_mean else self.local
-
-    @property
-    def reason(self) -> str:
-        """Return the choice and its reason in one sentence."""
-        means = {self.non_local: self.non_local_mean, self.local: self.local_mean}
-        own = means.pop(self.chosen)
-        ((other, other_mean),) = means.items()
-        if own is None or other_mean is None:
-            return f"Chose {self.chosen}: the training of {other} failed."
-        comparison = "above" if self.chosen == self.non_local else "not below"
-        figures = [metric_text(self.metric, mean, 2) for mean in (own, other_mean)]
-        return (
-            f"Chose {self.chosen}: its validation {self.metric} ({figures[0]}) is {comparison} that of {other} "
-            f"({figures[1]})."
-        )
-
-
-def decide(runs: Mapping[str, Sequence[Run]], metric: str) -> Decision:
-    """Choose between a non-local model and its local part by validation.
-
-    Args:
-        runs: Runs by the name of the model: the non-local model first, then its local part.
-        metric: Name of the evaluation metric.
-
-    Returns:
-        The decision.
-
-    Raises:
-        NlgnnError: If no split was finished by both models, unless all runs of just one model failed.
-    """
-    non_local, local = runs
-    one, other = ({run.index: run.val[metric] for run in of_model if run.failure is None} for of_model in runs.values())
-    compared = one.keys() & other.keys() if one and other else one.keys() | other.keys()
-    if not compared:
-        raise NlgnnError(
-            f"no split was finished by both {non_local} and {local}, so that they cannot be compared.",
-            "Try a lower learning rate, or look at the features.",
-        )
-    mean, local_mean = (fmean(figures[run] for run in compared) if figures else None for figures in (one, other))
-    return Decision(non_local, local, mean, local_mean, metric)
-
-
-def decide_tuned(graph: Graph, tuned: Tuned, progress: bool = True) -> tuple[Decision, str]:
-    """Train the local part of the best setting of a search, as the search did, and choose between the two.
-
-    Returns:
-        The decision, and the command that trains the chosen model.
-    """
-    system, options = with_controls(tuned.model, tuned.options)[1]
-    setting = configure(system, graph, tuned.preset, **{**options, "epochs": tuned.recipe.epochs})
-    (runs,) = fit_settings([setting], graph, make_splits(graph, tuned.protocol, tuned.runs), progress=progress)
-    failed = any(run.failure for run in runs)  # One failed run is a failed setting, as in the search.
-    mean = None if failed else fmean(run.val[tuned.recipe.metric] for run in runs)
-    decided = Decision(tuned.model, system, tuned.best.mean, mean, tuned.recipe.metric)
-    if decided.chosen == tuned.model:
-        return decided, tuned.command
-    return decided, training_command(graph.name, system, tuned.protocol, tuned.preset, options, tables=tuned.tables)
-
-
-def check_options(
-    graph_name: str, preset: str | None, options: Mapping[str, Any], check: Callable[..., None] = check_given
-) -> None:
-    """Raise an `OptionError` for an option that one of the possible models does not take.
-
-    `check` is `check_space` for options that are searched over.
-    """
-    for name in NON_LOCAL.values():
-        try:
-            check(name, graph_name, preset, options)
-        except OptionError as error:
-            raise OptionError(f"{error.what} The model auto may choose {name}.", error.how) from None
+RUNS_BY_SIZE = {5_000: 10, 50_000: 5}  # number of runs up to a number of nodes
+RUNS_OF_LARGE_GRAPHS = 3
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen model, its options and runs, the decision, and the verdict of the diagnosis before it."""
+    """The chosen entry, the leaderboard, and the verdict.
 
-    model: str
-    options: dict[str, Any]
-    runs: Sequence[Run]
-    decision: Decision
-    verdict: Verdict
+    Attributes:
+        entry: The entry, with the name of its model and its options.
+        board: The leaderboard.
+        headline: What was chosen and why, or that no model is clearly better than a constant answer.
+        verdict: One sentence per question.
+    """
+
+    entry: Entry
+    board: Leaderboard
+    headline: str
+    verdict: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """Return headline and verdict as one paragraph."""
+        return " ".join([self.headline, *self.verdict])
+
+
+def choose(
+    graph: Graph,
+    splits: Sequence[Split],
+    board: Leaderboard,
+    clock: Clock,
+    train: Trainer,
+    options: Mapping[str, Any],
+    *,
+    controls: bool = False,
+    show: Callable[[Row], object] = lambda row: None,
+) -> Choice:
+    """Run the race, and choose the entry with the best mean of validation.
+
+    Labels of test nodes have no influence on the choice.
+
+    Args:
+        graph: The graph.
+        splits: The splits.
+        board: The leaderboard, with the rows of entries that were trained before.
+        clock: The clock of the budget.
+        train: Trains an entry.
+        options: Options that the user gave. Each entry takes those that it knows.
+        controls: If True, the non-local version is also trained with a random order.
+        show: Called with every new row.
+
+    Returns:
+        The choice, which is also written to `choice.json` in the folder of the leaderboard, if it has one.
+
+    Raises:
+        NlgnnError: If no entry could be trained.
+    """
+    given = {**options, "metric": board.metric}
+    run_race(read_portfolio(given), graph, len(splits), board, clock, train, given, controls=controls, show=show)
+    best = board.best
+    if best is None:
+        reasons = list(dict.fromkeys(f"{row.entry.name}: {row.reason}" for row in board.rows if row.status == "failed"))
+        raise NlgnnError(f"no model could be trained. {'; '.join(reasons[:3])}.", "Look at the features and labels.")
+    choice = Choice(best.entry, board, headline(board, best, graph, splits), verdict(board, graph, splits))
+    write_choice(board, choice)
+    return choice
+
+
+def headline(board: Leaderboard, best: Row, graph: Graph, splits: Sequence[Split]) -> str:
+    """Return what was chosen and why. Where a constant answer is about as good, the headline says so first."""
+    chosen = f"Chose {best.entry.name}: validation {board.metric} {metric_text(board.metric, best.mean(board.metric))}"
+    ranked = [row for row in board.ranked(lambda row: not row.entry.control) if row is not best]
+    if ranked:
+        chosen += f", next {ranked[0].entry.name} with {metric_text(board.metric, ranked[0].mean(board.metric))}"
+    return " ".join(filter(None, [not_better_than_constant(board, best, graph, splits), f"{chosen}."]))
+
+
+def verdict(board: Leaderboard, graph: Graph, splits: Sequence[Split]) -> tuple[str, ...]:
+    """Return one sentence per question, and the category of the graph if mlp, gcn and gat are finished."""
+    judged = category(board, graph, splits)
+    sentences = [f"Category: {judged.title}. {judged.words}"] if judged else []
+    return (*map(str, findings(board)), *sentences)
 
 
 def choose_model(
@@ -136,92 +120,118 @@ def choose_model(
     runs: int | None = None,
     preset: str | None = None,
     *,
+    time_budget: str = DEFAULT_BUDGET,
     progress: bool = True,
     **options: Any,
-) -> Choice:
-    """Diagnose a graph, train the local model of the verdict and its non-local version, and choose by validation.
-
-    Labels of test nodes have no influence on the choice.
-
-    Args:
-        graph: The graph, as for `diagnose`.
-        splits: Name of a protocol. By default the one of the graph.
-        runs: Number of training runs, one per split. By default ten, or all fixed splits.
-        preset: paper, released or robust. By default the one that suits the graph.
-        progress: Whether to draw progress bars.
-        options: Options as for `configure`. All models that may be chosen must have them.
-
-    Returns:
-        The choice.
-
-    Raises:
-        OptionError: If a model that may be chosen does not take the options.
-        NlgnnError: If both trainings failed.
-    """
-    check_options(graph.name, preset, options)
-    protocol = splits or default_protocol(graph)
-    drawn = make_splits(graph, protocol, runs)
-    verdict = begin_choice(graph, protocol, options, progress=progress)
-    settings = [
-        configure(variant.system, graph, preset, **variant.options)
-        for variant in with_controls(verdict.non_local, options)[:2]
-    ]
-    return end_choice(graph, verdict, options, fit_settings(settings, graph, drawn, progress=progress))
-
-
-def begin_choice(
-    graph: Graph, protocol: str, options: Mapping[str, Any], folder: Path | None = None, progress: bool = True
-) -> Verdict:
-    """Return the verdict that `choice.json` in the folder records, or diagnose the graph and record it there."""
-    verdict = recorded_verdict(folder)
-    if verdict is None:
-        metric = options.get("metric") or default_metric(graph)
-        verdict = diagnose(graph, protocol, metric=metric, progress=progress).verdict
-        write_choice(folder, {"verdict": verdict._asdict()})
-    return verdict
-
-
-def end_choice(
-    graph: Graph, verdict: Verdict, options: dict[str, Any], runs: Sequence[Sequence[Run]], folder: Path | None = None
-) -> Choice:
-    """Choose between the two candidates of a verdict, and record the decision before it is used.
+) -> tuple[Choice, Trial]:
+    """Train the models of the portfolio in memory within a time budget, and choose one by validation.
 
     Args:
         graph: The graph.
-        verdict: The verdict, which names a local model and its non-local version.
-        options: The options that both were trained with.
-        runs: The runs of the non-local model and of its local part; none for a training that failed.
-        folder: A folder for `choice.json`.
+        splits: Name of a protocol. By default the one of the graph.
+        runs: Number of runs, one per split. By default as many as suit the size of the graph, or all fixed splits.
+        preset: paper, released or robust; paper by default.
+        time_budget: The budget, such as 90s, 5m or 1h, or none.
+        progress: Whether to draw progress bars.
+        options: Options of models and training. Each model takes those that it knows.
+
+    Returns:
+        The choice, and the factory, recipe and runs of the chosen model.
 
     Raises:
-        NlgnnError: If both trainings failed.
+        OptionError: If no model has an option, or one cannot take its value.
+        NlgnnError: If no model could be trained.
     """
-    candidates = with_controls(verdict.non_local, options)[:2]
-    by_label = {variant.label: of_one for variant, of_one in zip(candidates, runs, strict=True)}
-    decision = decide(by_label, options.get("metric") or default_metric(graph))
-    (chosen,) = [variant for variant in candidates if variant.label == decision.chosen]
-    record = {"model": chosen.system, "folder": chosen.slug, "reason": decision.reason}
-    write_choice(folder, {**record, "decision": decision._asdict(), "verdict": verdict._asdict()})
-    return Choice(chosen.system, chosen.options, by_label[chosen.label], decision, verdict)
+    clock = Clock(parse_budget(time_budget))
+    check_options(graph.name, preset, options)
+    protocol = splits or default_protocol(graph)
+    drawn = make_splits(graph, protocol, runs or default_runs(graph, protocol))
+    metric, _ = race_metric(graph, drawn, options.get("metric"))
+    trials: dict[str, Trial] = {}
+
+    def train(entry: Entry, watch: Watch) -> Trial:
+        factory, recipe = configure(entry.model, graph, preset or PRESET, **entry.options)
+        trials[entry.name] = factory, recipe, fit(factory, graph, drawn, recipe, progress=progress, watch=watch)
+        return trials[entry.name]
+
+    choice = choose(graph, drawn, Leaderboard(graph.name, protocol, metric), clock, train, options)
+    return choice, trials[choice.entry.name]
 
 
-def recorded_verdict(folder: Path | None) -> Verdict | None:
-    """Return the verdict that `choice.json` records, or None."""
-    recorded = {} if folder is None else read_choice(folder)
-    try:
-        return Verdict(**recorded["verdict"]) if recorded else None
-    except (KeyError, TypeError) as error:
-        raise RunFolderError(f"{folder}/{CHOICE_FILE}: {error}.", "Remove the file and resume the training.") from None
+def default_runs(graph: Graph, protocol: str) -> int | None:
+    """Return the number of runs on random splits: fewer on larger graphs. None for fixed splits, which are all used."""
+    if protocol not in RANDOM_PROTOCOLS:
+        return None
+    return next((runs for nodes, runs in RUNS_BY_SIZE.items() if graph.num_nodes <= nodes), RUNS_OF_LARGE_GRAPHS)
 
 
-def write_choice(folder: Path | None, record: dict[str, Any]) -> None:
+def is_symmetric(graph: Graph) -> bool:
+    """Return whether every edge of the list is also there in the other direction, so that direction says nothing."""
+    given = replace(graph, directed=True).directed_adjacency
+    return bool((given != given.T).nnz == 0)
+
+
+def race_metric(graph: Graph, splits: Sequence[Split], asked: str | None) -> tuple[str, str]:
+    """Return the metric of a choice, and a sentence that says why it is this one.
+
+    Raises:
+        DataError: If there are fewer than two classes, or if the metric that was asked for says nothing on a split.
+        OptionError: If the metric does not apply to the graph.
+    """
+    check_classes(graph)
+    metric = asked or default_metric(graph)
+    check(graph, splits, Recipe(metric=metric))
+    single = [split.index for split in splits if len(np.unique(graph.y[split.val])) < 2]
+    if metric in TWO_CLASSES and single:
+        what = f"validation nodes of split {single[0]} are all of one class, so that {metric} says nothing about them"
+        if asked:
+            raise DataError(f"{what}.", "Give other splits, or use --metric log-loss.")
+        return "log-loss", f"Models are compared by log-loss: {what}."
+    if asked:
+        return metric, f"Models are compared by {metric}, as asked."
+    if graph.name in CATALOG:
+        return metric, f"Models are compared by {metric}, the metric of the dataset's authors."
+    if metric == "accuracy":
+        return metric, "Models are compared by accuracy. --metric selects another metric."
+    rare = np.bincount(graph.y[graph.labelled], minlength=2).argmin()
+    return metric, (
+        f"Models are compared by {metric}, because the class {graph.class_names[rare]} has fewer than "
+        f"{RARE_SHARE:.0%} of the labelled nodes. --metric selects another metric."
+    )
+
+
+def best_for_new_nodes(folder: Path, trained: Trained, graph: Graph) -> Trained:
+    """Return the best model of an automatic choice that can predict nodes which it was not trained on.
+
+    Args:
+        folder: A run folder, of an automatic choice or of one model.
+        trained: Its model, which is returned if it can, or if there is no other.
+        graph: The graph of the training.
+    """
+    board = read_leaderboard(folder) if identifies_nodes(trained.factory, trained.finished) else None
+    for row in board.ranked(lambda row: not row.entry.control) if board else []:
+        found, _ = read_trained(candidate_folder(folder, row.entry.folder), graph)
+        if not identifies_nodes(found.factory, found.finished):
+            return found
+    return trained
+
+
+def write_choice(board: Leaderboard, choice: Choice) -> None:
     """Write `choice.json` atomically, if there is a folder."""
-    if folder is not None:
-        path = folder / CHOICE_FILE
-        try:
-            write_whole(path, partial(Path.write_text, data=json.dumps(record, indent=2), encoding="utf-8"))
-        except OSError as error:
-            raise RunFolderError(
-                f"{path} cannot be written: {error.strerror}.",
-                f"Free some space or change the permissions, then continue with: nlgnn train --resume {folder}",
-            ) from error
+    if board.folder is None:
+        return
+    path, entry = board.folder / CHOICE_FILE, choice.entry
+    record = {
+        "model": entry.model,
+        "name": entry.name,
+        "folder": entry.folder,
+        "metric": board.metric,
+        "reason": choice.words,
+        "headline": choice.headline,
+        "verdict": list(choice.verdict),
+        "findings": [asdict(finding) for finding in findings(board)],
+    }
+    try:
+        write_whole(path, partial(Path.write_text, data=json.dumps(record, indent=2), encoding="utf-8"))
+    except OSError as error:
+        raise unwritable(path, error) from error

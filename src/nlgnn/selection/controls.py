@@ -85,8 +85,13 @@ def with_references(system: str, options: dict[str, Any]) -> list[Variant]:
 
 def _part(system: str, options: dict[str, Any]) -> Variant:
     """Return another model with those of the options that it knows."""
+    return Variant(system, known_options(system, options))
+
+
+def known_options(system: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the options that a model or its training has."""
     known = set(model_options(get_system(system))) | recipe_options(get_system(system))
-    return Variant(system, {key: value for key, value in options.items() if key in known})
+    return {key: value for key, value in options.items() if key in known}
 
 
 def selection_words(rule: str, metric: str) -> str:

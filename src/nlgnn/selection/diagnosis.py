@@ -220,7 +220,7 @@ def diagnose(
     protocol = own_protocol(graph) if splits is None else splits
     drawn = make_splits(graph, protocol, MOST_SPLITS)
     metric = metric or default_metric(graph)
-    _check_classes(graph)
+    check_classes(graph)
     check(graph, drawn, Recipe(**SHORT, metric=metric))
     portrait = portray(graph, drawn)
     show(portrait.sections())
@@ -246,7 +246,8 @@ def own_protocol(graph: Graph) -> str:
     return usual if usual in graph.splits else next(iter(graph.splits), "random-60")
 
 
-def _check_classes(graph: Graph) -> None:
+def check_classes(graph: Graph) -> None:
+    """Raise a `DataError` unless at least two classes occur."""
     occurring = len(np.unique(graph.y[graph.labelled]))
     if occurring < 2:
         what = "no node has a label" if occurring == 0 else "all labelled nodes are of one class"

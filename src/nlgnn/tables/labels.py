@@ -56,7 +56,7 @@ def read_labels(table: Table, column: str | None, class_names: Sequence[str] | N
     """Read the labels of a table.
 
     Blank cells and NA, N/A, NaN and null are unknown labels. Blanks around a name are ignored. Classes are sorted by
-    name, or by number if all are numbers.
+    name, or by number if all are numbers. Of two classes the rarer one comes second.
 
     Args:
         table: The table of nodes.
@@ -81,6 +81,8 @@ def read_labels(table: Table, column: str | None, class_names: Sequence[str] | N
     if class_names is None:
         names = in_order(text.drop_nulls().unique().to_list())
         check_classes(table, column, names, len(text) - text.null_count())
+        if len(names) == 2 and (text == names[0]).sum() < (text == names[1]).sum():
+            names.reverse()  # the second of two classes is the positive one, which is usually the rarer one
     else:
         names = list(class_names)
         unseen = (text.is_not_null() & ~text.is_in(names)).arg_true()

@@ -83,7 +83,8 @@ def fit(
             model without gradient training takes few of them, and gets unscaled features unless they are set.
         folder: The folder that keeps finished runs, and from which an interrupted training continues.
         progress: If True, a progress bar is drawn on terminals after two seconds.
-        watch: Called after every epoch with the replicas in training.
+        watch: Called after every epoch with the replicas in training; after every run, with none, for a model without
+            gradient training.
 
     Returns:
         One run per split. A run whose loss became infinite or undefined is marked as failed; the others continue.
@@ -255,6 +256,8 @@ class _Training:
             last_metric = job.run.val.get(job.recipe.metric)
             if self.interrupt.requested:
                 raise KeyboardInterrupt
+            if self.watch:
+                self.watch([])
 
     def _was_finished(self, job: Job, model: Model | ShallowModel) -> bool:
         """Read a finished run from the folder; return False if there is none."""

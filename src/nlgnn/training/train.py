@@ -30,7 +30,8 @@ from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Run
 from nlgnn.training.run_folder import RunFolder
 
-AUTO, CHOICE_FILE = "auto", "choice.json"
+AUTO: str = "auto"
+CHOICE_FILE: str = "choice.json"
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,6 @@ class Plan:
         runs: The number of runs; by default that of the protocol.
         preset: The name of the preset; by default that of the graph.
         options: Options of the model and the recipe that replace those of the preset.
-        verdict: The verdict of a diagnosis of the graph, if there was one.
         tables: The user's own tables that the graph was read from, if any.
         encoder: The `FeatureEncoder` of the tables, as JSON.
         notes: Remarks from reading the tables.
@@ -56,7 +56,6 @@ class Plan:
     runs: int | None = None
     preset: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    verdict: str = ""
     tables: OwnTables | None = None
     encoder: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
@@ -166,10 +165,11 @@ def resume(folder: RunFolder, graph: Graph, progress: bool = True, watch: Watch 
     return _with_predictions(Trained(plan, recipe, factory, folder, runs), graph, splits)
 
 
-def read_trained(path: Path) -> tuple[Trained, Graph]:
+def read_trained(path: Path, graph: Graph | None = None) -> tuple[Trained, Graph]:
     """Read a folder: its finished runs, and the graph that they were trained on.
 
-    For the folder of an automatic choice these are the runs of the chosen model.
+    For the folder of an automatic choice these are the runs of the chosen model. A graph that is given is not read
+    again.
 
     Raises:
         RunFolderError: If the folder is damaged, has no finished run, or if the graph has changed.
@@ -181,7 +181,7 @@ def read_trained(path: Path) -> tuple[Trained, Graph]:
     plan = read_plan(folder)
     if plan.model == AUTO:
         raise unfinished(path)
-    graph = graph_of(plan, path)
+    graph = graph_of(plan, path) if graph is None else graph
     factory, recipe = _recorded(folder, graph)
     splits = make_splits(graph, plan.protocol, plan.runs)
     folder.require(identity(graph, splits, recipe, factory, model_like(factory)))

@@ -181,8 +181,9 @@ class _Search:
             return study.report(rung, [(tasks[setting], value) for setting, value in values.items()])
 
         def watch(replicas: Sequence[Replica]) -> None:
-            halving(replicas)
-            bar.update(replicas)
+            if replicas:  # none after a run of a model without gradient training
+                halving(replicas)
+                bar.update(replicas)
 
         halving = Halving(rungs, len(self.splits), report)
         configured = []

@@ -12,7 +12,7 @@ from nlgnn.selection.statistics import Figures, Interval, compared_rows, paired_
 from nlgnn.training.recipe import metric_heading, metric_text
 from nlgnn.training.replica import Run
 
-MAJORITY = "majority class"
+MAJORITY, CONSTANT = "majority class", "constant score"
 AHEAD, NOT_CLEAR, BEHIND = "better", "unclear", "worse"
 STANDING_COLOURS = {AHEAD: PALETTE[0], NOT_CLEAR: PALETTE[7], BEHIND: PALETTE[5]}
 
@@ -51,7 +51,18 @@ class Answer(NamedTuple):
         what += f", mean of {len(own)} run{'s' * (len(own) != 1)}, protocol {self.protocol}"
         sentences = ["" if self.part == "test" else caption("no-test-labels"), self.words, verdict]
         figure = "–" if mean is None else metric_text(self.metric, mean.mean)
+        if mean is not None and not self.is_better_than_constant(mean.mean):
+            what, figure = f"{what}: {figure}", "Not clearly better than a constant answer"
         return Headline(figure, what, [words for words in sentences if words])
+
+    def is_better_than_constant(self, own_mean: float) -> bool:
+        """Return whether the model is clearly better than a constant answer; with one run, better at all."""
+        for label in (MAJORITY, CONSTANT):
+            mean = spread(self.figures.get(label, []))
+            if mean is not None:
+                difference = self.differences[label]
+                return own_mean > mean.mean if difference is None else difference.is_above_zero
+        return True
 
     @property
     def words(self) -> str:

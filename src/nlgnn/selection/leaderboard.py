@@ -1,0 +1,234 @@
+"""The leaderboard of an automatic choice: all entries by validation, as a table, as CSV and as JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal
+
+from nlgnn.errors import RunFolderError
+from nlgnn.files import write_whole
+from nlgnn.report.table import Section
+from nlgnn.selection.controls import Variant
+from nlgnn.selection.portfolio import Entry
+from nlgnn.selection.statistics import Figures, spread
+from nlgnn.training.recipe import metric_heading
+from nlgnn.training.run_folder import RunFolder
+from nlgnn.training.train import read_plan, unfinished
+
+JSON_FILE, CSV_FILE = "leaderboard.json", "leaderboard.csv"
+Status = Literal["finished", "failed", "stopped", "not started"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """An entry and the outcome of its training.
+
+    Args:
+        entry: The entry.
+        status: finished, failed, stopped or not started.
+        reason: The reason for a status other than finished, or a remark.
+        validation: Every metric on the validation nodes of each run, in percent; empty for a failed run.
+        test: Every metric on the test nodes of each run.
+        fit_seconds: Seconds from the start to the end of the training of all runs.
+        predict_seconds: Seconds that one model needs to predict all nodes.
+        memory_mib: Largest memory of the process until then, in MiB; None if unknown.
+    """
+
+    entry: Entry
+    status: Status
+    reason: str = ""
+    validation: Sequence[dict[str, float]] = ()
+    test: Sequence[dict[str, float]] = ()
+    fit_seconds: float | None = None
+    predict_seconds: float | None = None
+    memory_mib: float | None = None
+
+    def figures(self, metric: str, part: str = "validation") -> Figures:
+        """Return a metric of each run; None for a failed run."""
+        return [run.get(metric) for run in getattr(self, part)]
+
+    def mean(self, metric: str) -> float:
+        """Return the mean of a validation metric over the runs that did not fail."""
+        return fmean(value for value in self.figures(metric) if value is not None)
+
+    @property
+    def is_complete(self) -> bool:
+        """Return True if no run failed."""
+        return all(self.validation)
+
+
+@dataclass
+class Leaderboard:
+    """The rows of a choice on one graph.
+
+    Args:
+        graph: The name of the graph.
+        protocol: The name of the split protocol.
+        metric: The metric that the choice is made by.
+        rows: The rows, in the order of training.
+        seconds: Seconds used so far.
+        folder: The folder that holds `leaderboard.json` and `leaderboard.csv`; None to write nothing.
+    """
+
+    graph: str
+    protocol: str
+    metric: str
+    rows: list[Row] = field(default_factory=list)
+    seconds: float = 0.0
+    folder: Path | None = None
+
+    def __contains__(self, name: str) -> bool:
+        return any(row.entry.name == name for row in self.rows)
+
+    def row(self, name: str) -> Row | None:
+        """Return the finished row of an entry, or None."""
+        return next((row for row in self.rows if row.entry.name == name and row.status == "finished"), None)
+
+    def add(self, row: Row, seconds: float) -> None:
+        """Add a row, and write the files."""
+        self.rows.append(row)
+        self.seconds = seconds
+        self.write()
+
+    def ranked(self, keep: Callable[[Row], bool] = lambda row: True) -> list[Row]:
+        """Return finished rows, the best mean of validation first; a row with a failed run comes after the others.
+
+        Of equal rows, the one that was trained first comes first.
+        """
+        finished = [row for row in self.rows if row.status == "finished" and keep(row)]
+        return sorted(finished, key=lambda row: (not row.is_complete, -row.mean(self.metric)))
+
+    @property
+    def best(self) -> Row | None:
+        """Return the first row that is not a control, or None."""
+        return next(iter(self.ranked(lambda row: not row.entry.control)), None)
+
+    def section(self) -> Section:
+        """Return the leaderboard as a table."""
+        ranked = self.ranked()
+        rows = [
+            {
+                "rank": str(rank),
+                "model": row.entry.name,
+                "validation": str(spread(row.figures(self.metric)) or "–"),
+                "test": str(spread(row.figures(self.metric, "test")) or "–"),
+                "fit s": _seconds(row.fit_seconds),
+                "predict s": _seconds(row.predict_seconds),
+            }
+            for rank, row in enumerate(ranked, 1)
+        ]
+        runs = max((len(row.validation) for row in ranked), default=0)
+        caption = (
+            f"Graph {self.graph}, protocol {self.protocol}, {runs} run{'s' * (runs != 1)} per model on the same "
+            "splits: mean ± sample standard deviation. Validation alone decides the rank; the best of many is slightly "
+            "optimistic in validation, not in test. fit s: training of all runs; predict s: one model, all nodes."
+        )
+        remarks = [f"{row.entry.name}: {row.reason}." for row in ranked if row.reason]
+        left_out: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.status != "finished":
+                left_out.setdefault(f"{row.status.capitalize()}, {row.reason}", []).append(row.entry.name)
+        remarks += [f"{why}: {'; '.join(names)}." for why, names in left_out.items()]
+        title = f"Leaderboard by {metric_heading(self.metric)}"
+        return Section(title, rows, caption, "\n\n".join(remarks), text_columns=2)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return one flat dictionary per entry, the best first, with the means of all metrics."""
+        ranked = self.ranked()
+        found = []
+        for rank, row in enumerate([*ranked, *(row for row in self.rows if row not in ranked)], 1):
+            shown: dict[str, Any] = {
+                "rank": rank if row.status == "finished" else None,
+                "name": row.entry.name,
+                "model": row.entry.model,
+                "status": row.status,
+                "reason": row.reason,
+                "control": row.entry.control,
+            }
+            for part in ("validation", "test"):
+                for metric in {name: None for run in getattr(row, part) for name in run}:
+                    mean = spread(row.figures(metric, part))
+                    shown[f"{part} {metric}"] = mean and mean.mean
+            times = {name: getattr(row, name) for name in ("fit_seconds", "predict_seconds", "memory_mib")}
+            found.append({**shown, **times, "options": row.entry.options})
+        return found
+
+    def write(self) -> None:
+        """Write both files atomically, if there is a folder."""
+        if self.folder is None:
+            return
+        content = {**asdict(replace(self, folder=None)), "ranked": self.to_dicts()}
+        for name, text in ((JSON_FILE, json.dumps(content, indent=2)), (CSV_FILE, csv_text(self.to_dicts()))):
+            path = self.folder / name
+            try:
+                write_whole(path, partial(Path.write_text, data=text, encoding="utf-8"))
+            except OSError as error:
+                raise unwritable(path, error) from error
+
+
+def read_leaderboard(folder: Path) -> Leaderboard | None:
+    """Read the leaderboard of an automatic choice, or return None if the folder has none.
+
+    Raises:
+        RunFolderError: If the file is damaged.
+    """
+    path = folder / JSON_FILE
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        rows = [Row(**{**row, "entry": Entry(**row["entry"])}) for row in found.pop("rows")]
+        found.pop("ranked")
+        return Leaderboard(**{**found, "rows": rows, "folder": folder})
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunFolderError(f"{path} cannot be read: {error}.", "Restore the file or train again.") from None
+
+
+def board_of(folder: Path) -> Leaderboard:
+    """Return the leaderboard of an automatic choice, or one with a single row for another run folder.
+
+    Raises:
+        RunFolderError: If the folder is damaged or holds no finished run.
+    """
+    board = read_leaderboard(folder)
+    if board is not None:
+        return board
+    opened = RunFolder.open(folder)
+    plan, runs = read_plan(opened), opened.finished_runs()
+    if all(run.failure for run in runs):
+        raise unfinished(folder)
+    label = Variant(plan.model, plan.options).label
+    seconds = sum(run.seconds for run in runs)
+    figures = [run.val for run in runs], [run.test for run in runs]
+    row = Row(Entry(label, plan.model, plan.options), "finished", "", *figures, seconds)
+    metric = opened.config.get("recipe", {}).get("metric", "accuracy")
+    return Leaderboard(plan.graph, plan.protocol, metric, [row])
+
+
+def unwritable(path: Path, error: OSError) -> RunFolderError:
+    """Return the error for a file of an automatic choice that cannot be written."""
+    return RunFolderError(
+        f"{path} cannot be written: {error.strerror}.",
+        f"Free some space or change the permissions, then continue with: nlgnn train --resume {path.parent}",
+    )
+
+
+def csv_text(dicts: Sequence[dict[str, Any]]) -> str:
+    """Return flat dictionaries as CSV, with a column for every key of any of them."""
+    columns = list(dict.fromkeys(name for one in dicts for name in one))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n", restval="")
+    writer.writeheader()
+    writer.writerows({**one, "options": json.dumps(one["options"])} for one in dicts)
+    return text.getvalue()
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}" if value >= 0.1 else "<0.1"

@@ -1,0 +1,147 @@
+"""The verdict of a race: what helped, each as a paired difference of two entries in validation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import torch
+
+from nlgnn.graph.graph import Graph
+from nlgnn.graph.homophily import adjusted_homophily_among
+from nlgnn.graph.splits import Split
+from nlgnn.selection.diagnosis import Verdict, judge
+from nlgnn.selection.evidence import better_graph_model
+from nlgnn.selection.leaderboard import Leaderboard, Row
+from nlgnn.selection.statistics import Interval, paired_interval
+from nlgnn.training.metrics import measure
+
+TREES = ("trees", "forest")
+SUBJECTS = {
+    "direction": "The direction of edges",
+    "labels": "Training labels as input",
+    "non-local": "Mixing distant nodes (against kernel 1)",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer to one question: an entry minus another one, in validation.
+
+    Args:
+        subject: What may help.
+        one: The better-placed entry that has it.
+        other: The entry without it.
+        metric: The metric.
+        difference: The mean difference.
+        interval: The paired interval; None with fewer than two runs.
+    """
+
+    subject: str
+    one: str
+    other: str
+    metric: str
+    difference: float
+    interval: Interval | None
+
+    def __str__(self) -> str:
+        plural = self.subject.startswith(("Neighbours", "Training labels", "Trees"))
+        if self.interval is None:
+            answer = "cannot be judged on one run"
+        elif self.interval.is_above_zero:
+            answer = "help" if plural else "helps"
+        else:
+            verb = "do" if plural else "does"
+            answer = f"{verb} harm" if self.interval.is_below_zero else f"{verb} not clearly help"
+        return f"{self.subject} {answer}: {self.figures}."
+
+    @property
+    def figures(self) -> str:
+        """Return the difference in words."""
+        text = f"{self.one!r} minus {self.other!r} is {self.difference:+.1f} points of validation {self.metric}"
+        if self.interval is None:
+            return text
+        return f"{text}, 95 % interval {self.interval.low:+.1f} to {self.interval.high:+.1f}"
+
+
+class TreesFinding(Finding):
+    """The difference between trees and the best other model."""
+
+    def __str__(self) -> str:
+        if self.interval is None:
+            answer = "Trees cannot be compared on one run"
+        elif self.interval.is_below_zero:
+            answer = "Trees do not suffice"
+        else:
+            answer = "Trees suffice"
+        return f"{answer}: {self.figures}."
+
+
+def findings(board: Leaderboard) -> list[Finding]:
+    """Return the answers that the rows of a leaderboard give, in the order of the questions."""
+    found = []
+    with_edges = board.ranked(lambda row: not row.entry.without_edges and not row.entry.control)
+    without = board.ranked(lambda row: row.entry.without_edges)
+    if with_edges and without:
+        found.append(_finding(Finding, "Neighbours", with_edges[0], without[0], board.metric))
+    for question, subject in SUBJECTS.items():
+        for row in board.ranked(lambda row, question=question: row.entry.question == question):  # type: ignore[misc]
+            other = board.row(row.entry.compared_with)
+            if other is not None:
+                found.append(_finding(Finding, subject, row, other, board.metric))
+                break
+    trees = board.ranked(lambda row: row.entry.model in TREES)
+    others = board.ranked(lambda row: row.entry.model not in TREES and not row.entry.control)
+    if trees and others:
+        found.append(_finding(TreesFinding, "Trees", trees[0], others[0], board.metric))
+    return found
+
+
+def _finding(kind: type[Finding], subject: str, one: Row, other: Row, metric: str) -> Finding:
+    figures = one.figures(metric), other.figures(metric)
+    difference = one.mean(metric) - other.mean(metric)
+    return kind(subject, one.entry.name, other.entry.name, metric, difference, paired_interval(*figures))
+
+
+def category(board: Leaderboard, graph: Graph, splits: Sequence[Split]) -> Verdict | None:
+    """Return the category of the graph as in the paper, or None unless mlp, gcn and gat are finished."""
+    rows = {name: board.row(name) for name in ("mlp", "gcn", "gat")}
+    means = {name: row.mean(board.metric) for name, row in rows.items() if row is not None}
+    if len(means) < len(rows):
+        return None
+    figures = {name: row.figures(board.metric) for name, row in rows.items() if row is not None}
+    difference = paired_interval(figures[better_graph_model(means)], figures["mlp"])
+    homophily = fmean(adjusted_homophily_among(graph, split.train | split.val) for split in splits)
+    return judge(homophily, means, difference, graph.num_edges > 0)
+
+
+def constant_figure(graph: Graph, split: Split, metric: str, part: str = "validation") -> float | None:
+    """Return a metric of the same answer for all nodes: the class shares of the training nodes.
+
+    Accuracy is that of the majority class. The result is None without labelled nodes in the part.
+    """
+    nodes = (split.val if part == "validation" else split.test) & graph.labelled
+    if not nodes.any():
+        return None
+    y = torch.tensor(graph.y)
+    counts = torch.bincount(y[torch.from_numpy(split.train & graph.labelled)], minlength=graph.num_classes)
+    shares = (counts.double().clamp(min=1e-9) / counts.sum()).log()
+    labels = y[torch.from_numpy(nodes)]
+    return measure(metric, shares.expand(len(labels), -1), labels)
+
+
+def not_better_than_constant(board: Leaderboard, best: Row, graph: Graph, splits: Sequence[Split]) -> str:
+    """Return a sentence if the best row is not clearly better than a constant answer in validation, else nothing."""
+    constant = [constant_figure(graph, split, board.metric) for split in splits]
+    own = best.figures(board.metric)
+    difference = paired_interval(own, constant)
+    known = [value for value in constant if value is not None]
+    clearly = difference.is_above_zero if difference else best.mean(board.metric) > fmean(known)
+    if clearly:
+        return ""
+    what = "the majority class" if board.metric == "accuracy" else "a constant score"
+    return (
+        f"No model is clearly better than {what}: validation {board.metric} {best.mean(board.metric):.1f} for the best "
+        f"of them, {fmean(known):.1f} for {what}."
+    )
