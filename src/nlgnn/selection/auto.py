@@ -27,8 +27,8 @@ from nlgnn.training.fit import Watch, fit
 from nlgnn.training.metrics import TWO_CLASSES
 from nlgnn.training.preflight import check
 from nlgnn.training.recipe import Recipe, metric_text
-from nlgnn.training.train import CHOICE_FILE, Trained, candidate_folder, read_trained
 from nlgnn.training.run_folder import identifies_nodes
+from nlgnn.training.train import CHOICE_FILE, Trained, candidate_folder, read_trained
 
 RUNS_BY_SIZE = {5_000: 10, 50_000: 5}  # number of runs up to a number of nodes
 RUNS_OF_LARGE_GRAPHS = 3
