@@ -10,7 +10,7 @@ from each_of import each_of
 from nlgnn.errors import OptionError
 from nlgnn.models.options import setting_words
 from nlgnn.models.registry import SYSTEMS
-from nlgnn.tuning.space import NOT_SEARCHED, Space, check_space, read_space
+from nlgnn.tuning.space import NOT_SEARCHED, Space, check_space, default_setting, read_space
 
 SPACE = Space({"hidden": (16, 48), "lr": (0.01, 0.05, 0.1), "dropout": (0.0, 0.5)}, {"epochs": 5})
 
@@ -27,6 +27,25 @@ def test_a_sample_is_the_same_every_time_and_grows() -> None:
     assert few == SPACE.settings(4) == more[:4]
     assert len({setting_words(setting) for setting in more}) == 9
     assert all(setting in SPACE.settings(None) for setting in more)
+
+
+def test_a_given_setting_comes_first_and_only_once() -> None:
+    first = {"hidden": 48, "lr": 0.05, "dropout": 0.0}
+    assert SPACE.settings(1, first) == [first]
+    assert all(SPACE.setting(SPACE.place(setting)) == setting for setting in SPACE.settings(None))
+    for number in (5, None):
+        found = SPACE.settings(number, first)
+        assert found[0] == first and found.count(first) == 1 and len(found) == (number or SPACE.size)
+
+
+def test_the_default_setting_is_that_of_a_training_without_options() -> None:
+    trees = default_setting("trees", "graph", None, read_space("trees", {}))
+    assert trees == {"neighbours": "all", "learning_rate": 0.05, "num_leaves": 15, "column_share": 0.5}
+    published = default_setting("nlmlp", "texas", None, read_space("nlmlp", {}))
+    wanted = {"hidden": 48, "dropout": 0.5, "weight_decay": 5e-4, "lr": 0.05, "kernel_size": 5}
+    assert published == wanted
+    given = read_space("trees", {"learning_rate": [0.3, 0.2], "neighbours": "none"})
+    assert default_setting("trees", "graph", None, given)["learning_rate"] == 0.3
 
 
 def test_every_value_occurs_among_those_that_are_checked() -> None:

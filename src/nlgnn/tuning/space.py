@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nlgnn.errors import OptionError
 from nlgnn.models.build import resolve
-from nlgnn.models.options import idle_options, model_options, recipe_options, refuse_idle
+from nlgnn.models.options import idle_options, keyword_of, model_options, recipe_options, refuse_idle
 from nlgnn.models.registry import get_system
 from nlgnn.training.recipe import EXECUTION, Recipe
 
@@ -64,17 +64,29 @@ class Space:
         first = {name: values[0] for name, values in self.searched.items()}
         return [first, *({**first, name: value} for name, values in self.searched.items() for value in values[1:])]
 
-    def settings(self, number: int | None) -> list[dict[str, Any]]:
+    def settings(self, number: int | None, first: Values | None = None) -> list[dict[str, Any]]:
         """Return a random sample of the grid, or all of it if `number` is None.
 
         The sample is the same every time, and a larger sample begins with the smaller ones.
+
+        Args:
+            number: The number of settings.
+            first: The setting of the grid that comes first; by default it is drawn too.
         """
+        places = {} if first is None else {self.place(first): None}
         if number is None or number >= self.size:
-            return [self.setting(place) for place in range(self.size)]
-        draw, places = random.Random(0), dict[int, None]()
+            return [self.setting(place) for place in places | dict.fromkeys(range(self.size))]
+        draw = random.Random(0)
         while len(places) < number:
             places.setdefault(draw.randrange(self.size))
         return [self.setting(place) for place in places]
+
+    def place(self, setting: Values) -> int:
+        """Return the number of a setting in the grid, as `setting` takes it."""
+        place = 0
+        for name, values in self.searched.items():
+            place = place * len(values) + values.index(setting[name])
+        return place
 
 
 def read_space(model: str, options: Values) -> Space:
@@ -100,6 +112,24 @@ def read_space(model: str, options: Values) -> Space:
         {name: values for name, values in together.items() if len(values) > 1},
         {name: values[0] for name, values in together.items() if len(values) == 1},
     )
+
+
+def default_setting(model: str, graph_name: str, preset: str | None, space: Space) -> dict[str, Any]:
+    """Return the setting of a grid that a model has by default.
+
+    An option whose default is not among its values has the first of them.
+
+    Args:
+        model: The name of the model.
+        graph_name: The name of the graph, which decides published settings.
+        preset: The name of a preset, as for `resolve`.
+        space: The grid.
+    """
+    of_model = model_options(get_system(model))
+    arguments, recipe = resolve(model, graph_name, preset, space.fixed)
+    defaults = {name: arguments.get(keyword_of(name), option.default) for name, option in of_model.items()}
+    defaults = {**recipe.model_dump(), **defaults}
+    return {name: defaults[name] if defaults[name] in values else values[0] for name, values in space.searched.items()}
 
 
 def values_of(model: str, name: str, given: Any) -> tuple[Any, ...]:

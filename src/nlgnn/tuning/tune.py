@@ -24,7 +24,7 @@ from nlgnn.training.progress import ProgressBar
 from nlgnn.training.recipe import EXECUTION, Recipe, metric_text
 from nlgnn.training.replica import Replica, Run, shape_of_setting
 from nlgnn.tuning.result import Tried, Tuned, importances
-from nlgnn.tuning.space import Space, Values, check_numbers, check_space, read_space
+from nlgnn.tuning.space import Space, Values, check_numbers, check_space, default_setting, read_space
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -59,7 +59,8 @@ def tune(
         graph: The graph to train on.
         model: The name of a model; see `nlgnn models`.
         splits: The name of a split protocol. By default it is the one that belongs to the graph.
-        settings: The number of settings of the grid that are tried, drawn at random, or "all".
+        settings: The number of settings of the grid that are tried, or "all". The default setting of the model is the
+            first; the others are drawn at random.
         search_splits: The number of splits that each setting is trained on.
         search_epochs: The largest number of epochs that each setting is trained.
         halving: If True, settings that fall behind are dropped after a quarter and after half of the epochs.
@@ -83,7 +84,8 @@ def tune(
     check_space(model, graph.name, preset, options)
     space = read_space(model, options)
     search = _Search(graph, model, splits or default_protocol(graph), search_splits, search_epochs, preset, space)
-    chosen = search.check(space.settings(None if settings == "all" else int(settings)))
+    first = default_setting(model, graph.name, preset, space)
+    chosen = search.check(space.settings(None if settings == "all" else int(settings), first))
     name = f"tune-{graph.name}-{model.replace(':', '.')}"
     path = None if storage else Path(study or Path("runs") / f"{name}.db")
     identity = search.identity(halving)
