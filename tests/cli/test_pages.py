@@ -59,12 +59,13 @@ def test_models(command: Command) -> None:
     assert [line.split()[0] for line in lines[1 : 1 + len(SYSTEMS)]] == list(SYSTEMS)
 
 
-@pytest.mark.parametrize("name", ["mlp", "geom-gcn-s", "h2gcn", "cpgcn", "nlgcn", "nl-linkx", "vote-gcn"])
+@pytest.mark.parametrize("name", ["mlp", "geom-gcn-s", "h2gcn", "cpgcn", "nlgcn", "nl-linkx", "vote-gcn", "trees"])
 def test_model(command: Command, name: str) -> None:
     page = words(command("models", name).out)
     assert f"name {name} summary {SYSTEMS[name].summary} source {SYSTEMS[name].source}" in page
     for option in model_options(SYSTEMS[name]).values():
-        assert f" --{option.name.replace('_', '-')} " in page
+        no = "[no-]" if option.type is bool else ""
+        assert f" --{no}{option.name.replace('_', '-')} " in page
         assert option.help in page
     assert ("kernel_size: 3, 5, 7" in page) == (SYSTEMS[name].kind == "non-local")
 

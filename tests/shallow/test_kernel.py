@@ -60,6 +60,25 @@ def test_solution_equals_that_of_scikit_learn() -> None:
         np.testing.assert_allclose(coefficients, theirs, rtol=1e-9)
 
 
+def test_weighted_solution_equals_that_of_scikit_learn() -> None:
+    rng = np.random.default_rng(1)
+    kernel, targets, weights = positive_matrix(40), rng.normal(size=(40, 3)), rng.random(40) + 0.1
+    ours = solve_ridge(kernel, targets, [0.3], weights)[0]
+    theirs = KernelRidge(alpha=0.3, kernel="precomputed").fit(kernel, targets, sample_weight=weights).dual_coef_
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+
+
+@each_of("exact_nodes", [10_000, 1])
+def test_balanced_class_weights_favour_small_classes(exact_nodes: int) -> None:
+    rng = np.random.default_rng(0)
+    y = (rng.random(300) < 0.1).astype(int)
+    graph, split = random_graph(300, x=rng.standard_normal((300, 2)) + y[:, None], y=y), thirds(300)
+    usual, balanced = (KernelClassifier(FEATURES_ONLY, exact_nodes=exact_nodes) for _ in range(2))
+    balanced.class_weight = "balanced"
+    means = [one.fit(graph, split).predict(graph)[split.test, 1].mean() for one in (usual, balanced)]
+    assert means[1] > means[0] + 0.1
+
+
 def test_a_ridge_that_float32_loses_is_solved_in_float64() -> None:
     kernel = np.full((50, 50), 1e6, np.float32)
     targets = np.random.default_rng(0).normal(size=(50, 2))

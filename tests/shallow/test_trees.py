@@ -71,6 +71,17 @@ def test_fit_predict_save_load(model: Any, options: str) -> None:
     assert first.uses_edges == (options != "none")
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_balanced_class_weights_favour_small_classes(model: Any) -> None:
+    rng = np.random.default_rng(0)
+    y = (rng.random(400) < 0.1).astype(int)
+    graph, split = sample(400, x=(rng.standard_normal((400, 2)) + y[:, None]).astype(np.float32), y=y)
+    usual, balanced = model(min_leaf=15), model(min_leaf=15)
+    balanced.class_weight = "balanced"
+    shares = [one.fit(graph, split).predict(graph)[split.test, 1].mean() for one in (usual, balanced)]
+    assert shares[1] > shares[0] + 0.05
+
+
 def test_loaded_models_share_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     made, fill = [], neighbour_table.fill_table
     monkeypatch.setattr(neighbour_table, "fill_table", lambda *parts: made.append(1) or fill(*parts))

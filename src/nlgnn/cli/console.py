@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.segment import Segment
@@ -170,13 +170,19 @@ def model_page(name: str) -> RenderableType:
     """Return the fact sheet of a model, with its options."""
     from nlgnn.models.options import model_options, recipe_options, setting_words
     from nlgnn.models.registry import PRESETS, PUBLISHED, get_system, trained_as
+    from nlgnn.training.recipe import Recipe
 
     system = get_system(name)
     options = model_options(system)
     rows = [
-        [f"--{option.name.replace('_', '-')}", _shown(system.defaults.get(option.name, option.default)), option.help]
+        [_flag(option.name, option.type), _shown(system.defaults.get(option.name, option.default)), option.help + _choices(option.type)]
         for option in options.values()
     ]
+    if system.kind == "shallow":  # has few options of training; those of others are in `nlgnn train --help`
+        for name in sorted(recipe_options(system)):
+            field = Recipe.model_fields[name]
+            default = trained_as(system).program.get(name, field.default)
+            rows.append([_flag(name), _shown(default), f"{field.description}{_choices(field.annotation)}"])
     program = trained_as(system).program
     known = (options.keys() | recipe_options(system)) - program.keys() - ({"window"} if program else set())
     presets = {
@@ -254,8 +260,10 @@ def _protocol(result: Trained) -> str:
     splits = len({run.split for run in runs})
     epochs = any(run.epochs for run in runs)
     own = trained_as(get_system(result.plan.model))
-    programme = bool(own.program) and epochs
-    trained = f"the training programme of {own.name}, " * programme + f"preset {result.folder.config['preset']}"
+    preset = f"preset {result.folder.config['preset']}"
+    trained = "trained without gradients" if not epochs else preset
+    if own.program and epochs:
+        trained = f"the training programme of {own.name}, {preset}"
     trained += f", given {setting_words(result.plan.options)}" if result.plan.options else ""
     phases = f", {recipe.pretrain_epochs} of them pre-training" if recipe.pretrain_epochs else ""
     cost = (
@@ -264,7 +272,7 @@ def _protocol(result: Trained) -> str:
     return (
         f"Graph {result.plan.graph}. Mean ± sample standard deviation over {_count(len(runs), 'run')} on "
         f"{_count(splits, 'split')}, "
-        f"protocol {result.plan.protocol}, {trained}; figures of {figure_words(recipe, runs)}. "
+        f"protocol {result.plan.protocol}, {trained}{figure_words(recipe, runs)}. "
         f"{cost if epochs else 's: training time, mean per run.'}"
     )
 
@@ -277,6 +285,16 @@ def _page(title: str, facts: dict[str, str]) -> RenderableType:
     for key, value in facts.items():
         table.add_row(key, Text(value))
     return table
+
+
+def _flag(name: str, kind: Any = None) -> str:
+    """Return the flag of an option, with [no-] if it can be turned off."""
+    return f"--{'[no-]' if kind is bool else ''}{name.replace('_', '-')}"
+
+
+def _choices(kind: Any) -> str:
+    """Return the values of a type that lists them, in brackets."""
+    return f" ({', '.join(map(str, get_args(kind)))})" if get_origin(kind) is Literal else ""
 
 
 def _shown(value: Any) -> str:

@@ -181,7 +181,7 @@ def settings_parts(trained: Trained, graph: Graph) -> list[Part]:
         "graph": f"{plan.graph}, fingerprint {config['fingerprint']}",
         "model": plan.model,
         **({"edge weights": "not used"} if ignores_weights(model_like(trained.factory), graph) else {}),
-        "preset": config["preset"],
+        **({"preset": config["preset"]} if good[0].epochs else {}),
         "protocol": f"{plan.protocol}, {len(trained.runs)} runs",
         "seeds": ", ".join(str(run.seed) for run in trained.runs),
         **{name: str(value) for name, value in config["model_arguments"].items()},

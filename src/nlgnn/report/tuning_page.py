@@ -137,12 +137,12 @@ def _caption(tuned: Tuned) -> str:
     if tuned.runs > tuned.splits:
         over = f"{tuned.runs} runs on {over}"
     by_epochs = (
-        f"at most {recipe.epochs} epochs; figures of {selection_words(recipe.selection, recipe.metric)}; "
+        f"preset {tuned.preset}, at most {recipe.epochs} epochs; figures of {selection_words(recipe.selection, recipe.metric)}; "
         "test nodes are not used. epochs: mean trained; "
     )
     words = (
         f"{_shown_of(rows)} of a grid of {tuned.space.size}; mean ± sample standard deviation over {over}, "
-        f"protocol {tuned.protocol}, preset {tuned.preset}, "
+        f"protocol {tuned.protocol}, "
         f"{by_epochs if _has_epochs(tuned) else 'test nodes are not used. '}"
         f"s: training, {sum(row.seconds for row in rows):.0f} s in all."
     )

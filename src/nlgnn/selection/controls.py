@@ -105,8 +105,9 @@ def selection_words(rule: str, metric: str) -> str:
 
 
 def figure_words(recipe: Recipe, runs: Sequence[Run]) -> str:
-    """Describe the model that figures are of: that of a chosen epoch, or the fitted one where there are no epochs."""
-    return selection_words(recipe.selection, recipe.metric) if any(run.epochs for run in runs) else "the fitted model"
+    """Describe the epoch that figures are of; return nothing where there are no epochs."""
+    words = f", figures of {selection_words(recipe.selection, recipe.metric)}"
+    return words if any(run.epochs for run in runs) else ""
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class Comparison:
         failed = sum(run.failure is not None for run in all_runs)
         caption = (
             f"Graph {self.graph}. Mean ± sample standard deviation over {len(runs)} run{'s' * (len(runs) != 1)}, one "
-            f"per split, protocol {runs[0].protocol}, figures of {figure_words(recipe, all_runs)}. "
+            f"per split, protocol {runs[0].protocol}{figure_words(recipe, all_runs)}. "
             "Differences of test figures are paired over splits and seeds, with 95 % t-intervals, which are slightly "
             "too narrow where splits overlap."
         ) + f" Failed runs: {failed}." * bool(failed)

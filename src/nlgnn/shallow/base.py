@@ -143,6 +143,18 @@ def labelled_parts(graph: Graph, split: Split) -> tuple[NDArray[np.int64], NDArr
     return train, val
 
 
+def balanced_weights(y: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return a weight per class with which all classes of some labels count the same, and nodes 1 on average.
+
+    Example:
+        >>> balanced_weights(np.array([0, 0, 0, 2])).tolist()
+        [0.6666666865348816, 0.0, 2.0]
+    """
+    sizes = np.bincount(y)
+    weights = len(y) / (np.count_nonzero(sizes) * np.maximum(sizes, 1))
+    return np.where(sizes > 0, weights, 0).astype(np.float32)
+
+
 def require_fit(learned: T | None, model: ShallowModel) -> T:
     """Return what a model has learned; raise an error if that is nothing yet."""
     if learned is None:

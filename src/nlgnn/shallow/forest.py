@@ -88,6 +88,7 @@ class Forest(TableModel):
             min_samples_leaf=self.min_leaf,
             bootstrap=large,
             max_samples=LARGEST_SAMPLE if large else None,
+            class_weight="balanced" if self.class_weight == "balanced" else None,
             random_state=seed % 2**32,
             n_jobs=torch.get_num_threads(),
         )

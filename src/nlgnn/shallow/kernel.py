@@ -23,7 +23,7 @@ from nlgnn.graph.descriptions import DESCRIPTIONS, description_names
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.nn.base import Count, Positive, checked
-from nlgnn.shallow.base import ShallowModel, labelled_parts, require_fit
+from nlgnn.shallow.base import ShallowModel, balanced_weights, labelled_parts, require_fit
 from nlgnn.shallow.kernel_search import Validation, choose_kernels
 from nlgnn.shallow.kernel_votes import (
     KernelVotes,
@@ -58,7 +58,8 @@ class KernelClassifier(ShallowModel):
     0.4 % have one with the identical set of neighbours, and trees do better there. Report both versions.
 
     With more than `exact_nodes` training nodes, only `landmarks` of them vote (Nyström); the other training nodes
-    still decide how. Memory is O(nodes × columns + landmarks²).
+    still decide how. Memory is O(nodes × columns + landmarks²). With balanced class weights, the squared errors of
+    training nodes have these weights.
 
     A model that chose links knows nodes by their number and can be used on its own graph only. With
     `descriptions="features+means+degrees"` it also predicts nodes of other graphs.
@@ -83,6 +84,7 @@ class KernelClassifier(ShallowModel):
     """
 
     identifies_nodes = True
+    recipe_options = frozenset({"class_weight"})
 
     @checked
     def __init__(
@@ -116,7 +118,10 @@ class KernelClassifier(ShallowModel):
             raise DataError(f"graph {graph.name!r} has no labelled validation node.", "Use another split.")
         rng = np.random.default_rng(seed)
         one_hot = np.eye(graph.num_classes, dtype=np.float32)[graph.y[train]]
-        mean = one_hot.mean(axis=0)
+        weights = None
+        if self.class_weight == "balanced":
+            weights = balanced_weights(graph.y[train])[graph.y[train]]
+        mean = np.average(one_hot, axis=0, weights=weights)
         targets = one_hot - mean
         similarities = similarities_of(graph)
 
@@ -131,18 +136,20 @@ class KernelClassifier(ShallowModel):
             self._candidates(graph),
             self.max_kernels,
             self.ridge,
+            None if weights is None else weights[some],
         )
 
         ridges = RIDGES if self.ridge is None else (self.ridge,)
         if len(train) <= self.exact_nodes:
             anchors = train
             compare = kernel_by_number(similarities, kernels, anchors)
-            solutions = solve_ridge(compare(train), targets, ridges)
+            solutions = solve_ridge(compare(train), targets, ridges, weights)
         else:
             anchors = train[_sample(rng, len(train), self.landmarks)]
             compare = kernel_by_number(similarities, kernels, anchors)
             places = node_chunks(np.arange(len(train)), len(anchors))
-            parts = ((compare(train[some]), targets[some]) for some in places)
+            roots = np.ones((len(train), 1), np.float32) if weights is None else np.sqrt(weights)[:, None]
+            parts = ((compare(train[some]) * roots[some], targets[some] * roots[some]) for some in places)
             solutions = solve_nystroem(compare(anchors), parts, ridges)
 
         validation = Validation(metric, graph.y[val])

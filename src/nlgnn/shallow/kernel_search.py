@@ -66,6 +66,7 @@ def choose_kernels(
     candidates: Sequence[Kernel],
     most: int,
     ridge: float | None = None,
+    weights: Floats | None = None,
 ) -> list[Kernel]:
     """Return the kernels of a sum, added one at a time as long as the validation score rises.
 
@@ -82,6 +83,7 @@ def choose_kernels(
         candidates: The kernels to choose from, with weight 1.
         most: The largest number of kernels.
         ridge: The ridge of all solutions; by default 0.3.
+        weights: The weights of training nodes, as for `solve_ridge`.
 
     Returns:
         The chosen kernels, at least one.
@@ -101,7 +103,7 @@ def choose_kernels(
 
     def trial(kernel: Kernel) -> tuple[Score, Kernel]:
         values = with_kernel(kernel)
-        coefficients = solve_ridge(values[: len(train)], targets, ridges)[0]
+        coefficients = solve_ridge(values[: len(train)], targets, ridges, weights)[0]
         return validation.score(values[len(train) :] @ coefficients + mean), kernel
 
     while len(chosen) < most:

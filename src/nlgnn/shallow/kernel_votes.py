@@ -205,26 +205,28 @@ def add_votes(compare: Callable[[Nodes], Floats], nodes: Nodes, coefficients: Fl
     return votes.reshape(len(nodes), s, c).transpose(1, 0, 2)
 
 
-def solve_ridge(kernel: Floats, targets: Floats, ridges: Sequence[float]) -> Floats:
-    r"""Return the coefficients :math:`(K + \lambda I)^{-1} R` for each ridge.
+def solve_ridge(kernel: Floats, targets: Floats, ridges: Sequence[float], weights: Floats | None = None) -> Floats:
+    r"""Return the coefficients :math:`(K + \lambda W^{-1})^{-1} R` for each ridge.
 
     Args:
         kernel: The kernel matrix of the training nodes, `[t, t]`.
         targets: The right-hand sides, `[t, c]`.
         ridges: The values of λ, positive.
+        weights: The diagonal of W: the weights of the training nodes in the loss, `[t]`; by default 1.
 
     Returns:
         The coefficients, `[ridges, t, c]`.
     """
+    diagonals = [ridge if weights is None else ridge / weights for ridge in ridges]
     try:
-        return np.stack([_solve(kernel, targets, ridge) for ridge in ridges])
+        return np.stack([_solve(kernel, targets, diagonal) for diagonal in diagonals])
     except np.linalg.LinAlgError:  # a small ridge may be lost in float32
-        return np.stack([_solve(kernel.astype(np.float64), targets, ridge) for ridge in ridges])
+        return np.stack([_solve(kernel.astype(np.float64), targets, diagonal) for diagonal in diagonals])
 
 
-def _solve(kernel: Floats, targets: Floats, ridge: float) -> Floats:
+def _solve(kernel: Floats, targets: Floats, diagonal: float | Floats) -> Floats:
     matrix = kernel.T.copy(order="F")  # the same matrix, in the order in which Cholesky works in place
-    matrix.ravel(order="K")[:: len(kernel) + 1] += ridge
+    matrix.ravel(order="K")[:: len(kernel) + 1] += diagonal
     factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
     solution: Floats = cho_solve(factor, targets, check_finite=False)
     return solution

@@ -56,6 +56,7 @@ class TableModel(ShallowModel):
         labels: Whether shares of training labels around a node are columns.
     """
 
+    recipe_options = frozenset({"class_weight"})
     takes_missing_values: bool = False
 
     def __init__(self, blocks: Blocks, labels: bool) -> None:

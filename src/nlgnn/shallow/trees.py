@@ -14,7 +14,7 @@ from torch import Tensor
 from nlgnn.errors import DataError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Positive, checked
-from nlgnn.shallow.base import ABSENT, Contributions, Neighbours, bytes_tensor, tensor_bytes
+from nlgnn.shallow.base import ABSENT, Contributions, Neighbours, balanced_weights, bytes_tensor, tensor_bytes
 from nlgnn.shallow.neighbour_table import Blocks, neighbour_table
 from nlgnn.shallow.table_model import Rows, TableModel
 
@@ -26,7 +26,7 @@ class Trees(TableModel):
     """Gradient boosting (LightGBM) on own columns, neighbours' columns and structure.
 
     Missing feature values (NaN) are passed to LightGBM. Rounds are chosen by validation: by ROC-AUC if that is the
-    metric, and by log-loss otherwise.
+    metric, and by log-loss otherwise. With balanced class weights, these weights also hold for validation nodes.
 
     Args:
         learning_rate: Step size of each round.
@@ -88,10 +88,14 @@ class Trees(TableModel):
             "num_threads": torch.get_num_threads(),
             "verbosity": -1,
         }
-        data = lightgbm.Dataset(train.x, train.y, params=parameters)
+        weights = balanced_weights(train.y) if self.class_weight == "balanced" else None
+        data = lightgbm.Dataset(
+            train.x, train.y, weight=None if weights is None else weights[train.y], params=parameters
+        )
         stopping: dict[str, Any] = {}
         if len(val.y):
-            stopping["valid_sets"] = [lightgbm.Dataset(val.x, val.y, reference=data)]
+            val_weight = None if weights is None else weights[val.y]
+            stopping["valid_sets"] = [lightgbm.Dataset(val.x, val.y, reference=data, weight=val_weight)]
             stopping["callbacks"] = [lightgbm.early_stopping(PATIENCE, verbose=False)]
         booster = lightgbm.train(parameters, data, self.rounds, **stopping)
         # The text has the chosen rounds only, and the same numbers as a model that is loaded later.

@@ -13,7 +13,7 @@ OWN = [80.0, 84.0, 82.0, 90.0]
 
 
 def answer(part: str = "test", **others: list[float | None]) -> Answer:
-    return Answer({"nlgcn": OWN, **others}, part, "accuracy", "random-60", "the best epoch")
+    return Answer({"nlgcn": OWN, **others}, part, "accuracy", "random-60", ", figures of the best epoch")
 
 
 def test_headline_has_the_mean_its_interval_runs_and_protocol() -> None:
@@ -49,7 +49,7 @@ def test_differences_are_paired() -> None:
 
 
 def test_one_run_has_no_interval() -> None:
-    alone = Answer({"nlgcn": [81.0], "mlp": [70.0]}, "test", "accuracy", "column", "the best epoch")
+    alone = Answer({"nlgcn": [81.0], "mlp": [70.0]}, "test", "accuracy", "column", ", figures of the best epoch")
     headline = alone.headline("")
     assert (headline.figure, headline.what) == ("81.0 %", "test accuracy of nlgcn, mean of 1 run, protocol column")
     assert headline.sentences == []  # nothing can be said of who is ahead
