@@ -82,6 +82,14 @@ def test_balanced_class_weights_favour_small_classes(model: Any) -> None:
     assert shares[1] > shares[0] + 0.05
 
 
+@each_of("n", [12, 40, 60])
+def test_trees_split_few_training_nodes(n: int) -> None:
+    x = np.repeat([[0.0], [1.0]], n // 2, axis=0).astype(np.float32)
+    graph, split = sample(n, x=x, y=x[:, 0].astype(int))
+    predicted = Trees(neighbours="none").fit(graph, split).predict(graph)
+    assert accuracy(graph, split.test, predicted) == 100
+
+
 def test_loaded_models_share_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     made, fill = [], neighbour_table.fill_table
     monkeypatch.setattr(neighbour_table, "fill_table", lambda *parts: made.append(1) or fill(*parts))

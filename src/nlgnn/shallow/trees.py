@@ -19,6 +19,7 @@ from nlgnn.shallow.neighbour_table import Blocks, neighbour_table
 from nlgnn.shallow.table_model import Rows, TableModel
 
 PositiveShare = Annotated[float, Field(gt=0, le=1)]
+LARGEST_LEAF = 0.25  # the largest min_leaf as a share of training nodes: with more, small graphs get no split
 PATIENCE = 50  # rounds without improvement on validation nodes
 
 
@@ -33,7 +34,7 @@ class Trees(TableModel):
         num_leaves: Largest number of leaves of a tree.
         rounds: Largest number of rounds.
         column_share: Share of columns that each tree sees.
-        min_leaf: Smallest number of training nodes in a leaf.
+        min_leaf: Smallest number of training nodes in a leaf; at most a quarter of all training nodes.
         neighbours: Directions of neighbours' columns. With "none" no edge is read: the baseline without a graph.
         structure: Whether degrees, PageRank and clustering are columns.
         spectral: Whether spectral coordinates are columns. The model then knows nodes by their number.
@@ -81,7 +82,7 @@ class Trees(TableModel):
             "learning_rate": self.learning_rate,
             "num_leaves": self.num_leaves,
             "feature_fraction": self.column_share,
-            "min_data_in_leaf": self.min_leaf,
+            "min_data_in_leaf": min(self.min_leaf, max(1, int(LARGEST_LEAF * len(train.y)))),
             "seed": seed % 2**31,
             "deterministic": True,
             "force_row_wise": True,
