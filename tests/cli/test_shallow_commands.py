@@ -70,6 +70,13 @@ def test_explain_tells_the_node_from_its_neighbours(trained_pages: Command) -> N
     assert "mean of `length` over neighbours" in trained_pages("explain", "X", "page 3", "--top", 1000).out
 
 
+def test_explain_says_that_no_edge_was_read(trained_pages: Command) -> None:
+    assert trained_pages("train", *TRAIN[1:-1], "Y", "--model", "logistic", "--neighbours", "none").code == 0
+    shown = {run: " ".join(trained_pages("explain", run, "page 3").out.split()) for run in ("X", "Y")}
+    assert "reads no edges" in shown["Y"]
+    assert "reads no edges" not in shown["X"]
+
+
 def test_explain_a_model_without_contributions(command: Command) -> None:
     write_pages()
     assert command(*TRAIN, "--model", "forest", "--trees", 3).code == 0

@@ -188,4 +188,4 @@ def test_no_features() -> None:
 )
 def test_a_state_of_another_model(state: dict[str, torch.Tensor]) -> None:
     with pytest.raises(DataError, match="not the state of a Logistic"):
-        Logistic().load_state_dict(state)
+        Logistic("none").load_state_dict(state)

@@ -100,6 +100,8 @@ def explain_in_run(
     if chosen.epochs:
         words = selection_words(recipe.selection, recipe.metric)
         protocol += f"; weights of {words}, epoch {chosen.chosen_epoch}"
+    if isinstance(model, ShallowModel) and not model.uses_edges:
+        protocol += "; the model reads no edges"
     encoder = encoder_of(trained.plan)
     effects: Sequence[ColumnEffect] = ()
     if explanation.by_column is None:  # else it says the same exactly

@@ -59,8 +59,8 @@ class Logistic(ShallowModel):
 
     .. math:: P(y_i = k) \propto \exp(w_k^\top t_i + b_k)
 
-    The row :math:`t_i` holds the features of node i and, as an option, their means over the neighbours of i. Dense
-    columns are standardised and sparse columns are divided by their largest value, both over the training nodes.
+    The row :math:`t_i` holds the features of node i and their means over the neighbours of i. Dense columns are
+    standardised and sparse columns are divided by their largest value, both over the training nodes.
 
     Args:
         neighbours: Directions of neighbours' columns, which are means. With "none" no edge is read. "undirected" takes
@@ -78,7 +78,7 @@ class Logistic(ShallowModel):
     recipe_options = frozenset({"class_weight"})
 
     @checked
-    def __init__(self, neighbours: Neighbours = "none", strength: Positive | None = None) -> None:
+    def __init__(self, neighbours: Neighbours = "all", strength: Positive | None = None) -> None:
         self.neighbours, self.strength = neighbours, strength
         self.uses_edges = self.uses_edge_weights = neighbours != "none"
         self.coefficients: Coefficients | None = None
