@@ -35,7 +35,9 @@ def test_a_given_setting_comes_first_and_only_once() -> None:
     assert all(SPACE.setting(SPACE.place(setting)) == setting for setting in SPACE.settings(None))
     for number in (5, None):
         found = SPACE.settings(number, first)
-        assert found[0] == first and found.count(first) == 1 and len(found) == (number or SPACE.size)
+        assert found[0] == first
+        assert found.count(first) == 1
+        assert len(found) == (number or SPACE.size)
 
 
 def test_the_default_setting_is_that_of_a_training_without_options() -> None:

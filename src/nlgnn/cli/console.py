@@ -175,7 +175,11 @@ def model_page(name: str) -> RenderableType:
     system = get_system(name)
     options = model_options(system)
     rows = [
-        [_flag(option.name, option.type), _shown(system.defaults.get(option.name, option.default)), option.help + _choices(option.type)]
+        [
+            _flag(option.name, option.type),
+            _shown(system.defaults.get(option.name, option.default)),
+            option.help + _choices(option.type),
+        ]
         for option in options.values()
     ]
     if system.kind == "shallow":  # has few options of training; those of others are in `nlgnn train --help`

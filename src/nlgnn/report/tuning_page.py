@@ -137,8 +137,8 @@ def _caption(tuned: Tuned) -> str:
     if tuned.runs > tuned.splits:
         over = f"{tuned.runs} runs on {over}"
     by_epochs = (
-        f"preset {tuned.preset}, at most {recipe.epochs} epochs; figures of {selection_words(recipe.selection, recipe.metric)}; "
-        "test nodes are not used. epochs: mean trained; "
+        f"preset {tuned.preset}, at most {recipe.epochs} epochs; figures of "
+        f"{selection_words(recipe.selection, recipe.metric)}; test nodes are not used. epochs: mean trained; "
     )
     words = (
         f"{_shown_of(rows)} of a grid of {tuned.space.size}; mean ± sample standard deviation over {over}, "
