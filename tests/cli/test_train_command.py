@@ -207,7 +207,7 @@ def test_no_bar_where_there_is_no_terminal(command: Command, monkeypatch: pytest
 def test_help(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli.console, "width", 80)
     shown = command("train", "--help").out
-    assert len(shown.splitlines()) <= 115
+    assert len(shown.splitlines()) <= 110
     assert re.findall("─ ([A-Z][-a-z ]+) ─", shown) == list(PANELS)
     assert "--dropout 0.5 " in shown
     assert "--hidden int " in shown  # models have several defaults

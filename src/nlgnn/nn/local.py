@@ -130,10 +130,10 @@ class MLP(UniformStack, LocalModel):
         num_layers: Number of layers of the local embedding.
         dropout: Share of hidden units dropped in training.
         input_dropout: Share of input features dropped in training. The default is `dropout`.
-        norm: Normalisation of the hidden layers: none, batch or layer.
+        norm: Normalisation of the hidden layers.
         residual: Whether hidden layers have residual connections.
-        jumping: Hidden layers that the output reads: last, max or cat. "max" is the elementwise maximum of all hidden
-            layers, "cat" their concatenation.
+        jumping: Hidden layers that the output reads. "last" is the last one, "max" the elementwise maximum of all
+            hidden layers, "cat" their concatenation.
         row_norm: Whether hidden rows are divided by their norm.
         label_input: Share of training labels that are input in each step. The loss is that of the others. In
             evaluation, all of them are input.
@@ -165,10 +165,10 @@ class GCN(UniformStack, LocalModel):
         num_layers: Number of layers of the local embedding.
         dropout: Share of hidden units dropped in training.
         input_dropout: Share of input features dropped in training. The default is 0.
-        norm: Normalisation of the hidden layers: none, batch or layer.
+        norm: Normalisation of the hidden layers.
         residual: Whether hidden layers have residual connections.
-        jumping: Hidden layers that the output reads: last, max or cat. "max" is the elementwise maximum of all hidden
-            layers, "cat" their concatenation.
+        jumping: Hidden layers that the output reads. "last" is the last one, "max" the elementwise maximum of all
+            hidden layers, "cat" their concatenation.
         row_norm: Whether hidden rows are divided by their norm.
         label_input: Share of training labels that are input in each step. The loss is that of the others. In
             evaluation, all of them are input.
@@ -203,10 +203,10 @@ class GAT(LocalModel):
         dropout: Share of hidden units and attention weights dropped.
         input_dropout: Share of input features dropped in training. The default is 0.
         activation: Activation of the hidden layers. Liu et al. use relu, Veličković et al. elu.
-        norm: Normalisation of the hidden layers: none, batch or layer.
+        norm: Normalisation of the hidden layers.
         residual: Whether hidden layers have residual connections.
-        jumping: Hidden layers that the output reads: last, max or cat. "max" is the elementwise maximum of all hidden
-            layers, "cat" their concatenation.
+        jumping: Hidden layers that the output reads. "last" is the last one, "max" the elementwise maximum of all
+            hidden layers, "cat" their concatenation.
         row_norm: Whether hidden rows are divided by their norm.
         label_input: Share of training labels that are input in each step. The loss is that of the others. In
             evaluation, all of them are input.

@@ -52,11 +52,11 @@ class NonLocal(Model):
         zero_init: Whether the last convolution starts at zero.
         order: "score" sorts by the learned score, "random" at random, a control; or an `Order` of your own.
         score_bias: Whether the score has a bias. It changes the factor, not the order.
-        multiply_score: Whether embeddings are multiplied by their score. Equation 6 of the paper; without it, equation
+        multiply_score: Whether the score multiplies embeddings. Equation 6 of the paper; without it, equation
             5.
         standardise_score: Whether the factor is the standardised score.
         mixer: A `Mixer` that replaces the convolutions, such as `GlobalAttention()`.
-        head: Classifier: concat or residual. "concat" classifies from [z, ẑ]; "residual" adds a linear map of ẑ to z,
+        head: Form of the classifier. "concat" classifies from [z, ẑ]; "residual" adds a linear map of ẑ to z,
             which then are local logits.
         local_loss: Weight of the loss of the local logits. The rest is the weight of the loss of the final logits.
 

@@ -149,8 +149,8 @@ class NonLocalVersion(NonLocal, Version):
 
     Args:
         embedding_channels: Width of the local embedding. By default the number of classes.
-        order: Order of the nodes: by score, random, or learned. "random" is a control; "learned" sorts along a space
-            that is learned from training labels.
+        order: Order of the nodes. "score" sorts by the learned score; "random" is a control; "learned" sorts along
+            a space that is learned from training labels.
         num_nodes: Number of nodes of the graph, for rows of the adjacency matrix and for `label_input`.
         options: Those of the local model, of a learned space and of `NonLocal`. `dropout` is also the rate between the
             convolutions, unless `conv_dropout` is given.

@@ -97,8 +97,8 @@ class Recipe(BaseModel):
     )
     lr: float = Field(0.01, gt=0, description="Learning rate of Adam.")
     weight_decay: float = Field(5e-4, ge=0, description="L2 penalty, coupled as in Adam (not AdamW).")
-    lr_factor: float = Field(1.0, gt=0, le=1, description="Factor for lr when the validation loss stops falling.")
-    lr_patience: int = Field(50, ge=1, description="Epochs without a lower loss before lr_factor applies.")
+    lr_factor: float = Field(1.0, gt=0, le=1, description="Factor for lr when the loss stops falling.")
+    lr_patience: int = Field(50, ge=1, description="Epochs without a lower loss before lr falls.")
     pretrain_epochs: int = Field(0, ge=0, description="Epochs of pre-training, for a model that has it.")
     stopping: Stopping = Field(
         "patience",
@@ -108,7 +108,7 @@ class Recipe(BaseModel):
         "best so far. never: train all epochs.",
     )
     window: int = Field(100, ge=1, description="Epochs that stopping=window averages over.")
-    patience: int = Field(200, ge=1, description="Epochs without improvement before stopping=patience ends.")
+    patience: int = Field(200, ge=1, description="Epochs without improvement before the end.")
     selection: Selection = Field(
         "first-best",
         description="Epoch that is kept. It is the first or last one with the best validation metric, the one with the "
