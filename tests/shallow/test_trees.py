@@ -18,7 +18,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, random_split
 from nlgnn.shallow import neighbour_table
 from nlgnn.shallow.base import bytes_tensor
-from nlgnn.shallow.forest import Forest, round_down, tree_nodes
+from nlgnn.shallow.forest import Forest
 from nlgnn.shallow.table_model import CHECKSUM, TableModel, checksum
 from nlgnn.shallow.trees import Trees
 from nlgnn.training.metrics import measure
@@ -370,35 +370,6 @@ def test_contributions_with_one_class() -> None:
     found = small(Trees).fit(graph, split).contributions(graph, np.array([1]))
     assert found.values.shape[:2] == (1, 1)
     assert not found.values.any()
-
-
-@pytest.mark.parametrize("min_leaf", [1, 3])
-def test_forest_equals_scikit_learn(min_leaf: int) -> None:
-    from sklearn.ensemble import ExtraTreesClassifier
-
-    graph, split = sample()
-    forest = Forest(trees=30, neighbours="none", min_leaf=min_leaf).fit(graph, split, seed=5)
-    peer = ExtraTreesClassifier(30, max_features=0.25, min_samples_leaf=min_leaf, random_state=5)
-    peer.fit(graph.x[split.train], graph.y[split.train])
-    np.testing.assert_allclose(forest.predict(graph), peer.predict_proba(graph.x), atol=1e-6)
-    assert len(tree_nodes([tree.tree_ for tree in peer.estimators_]).roots) == 30
-
-
-def test_thresholds_are_rounded_down() -> None:
-    numbers = np.random.default_rng(0).standard_normal(1000)
-    near = numbers.astype(np.float32)
-    for value in (near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(-np.inf))):
-        assert ((value <= numbers) == (value <= round_down(numbers))).all()
-
-
-def test_a_large_forest_sees_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    from nlgnn.shallow import forest
-
-    graph, split = sample()
-    whole = small(Forest).fit(graph, split).nodes
-    monkeypatch.setattr(forest, "LARGEST_SAMPLE", 20)
-    sampled = small(Forest).fit(graph, split).nodes
-    assert len(sampled.feature) < len(whole.feature) / 2
 
 
 def test_tolokers(data_root: Path) -> None:

@@ -34,7 +34,7 @@ class Trees(TableModel):
         num_leaves: Largest number of leaves of a tree.
         rounds: Largest number of rounds.
         column_share: Share of columns that each tree sees.
-        min_leaf: Smallest number of training nodes in a leaf; at most a quarter of all training nodes.
+        min_leaf: Smallest number of training nodes in a leaf. It is at most a quarter of all training nodes.
         neighbours: Directions of neighbours' columns. With "none" no edge is read: the baseline without a graph.
         structure: Whether degrees, PageRank and clustering are columns.
         spectral: Whether spectral coordinates are columns. The model then knows nodes by their number.

@@ -126,7 +126,11 @@ def default_setting(model: str, graph_name: str, preset: str | None, space: Spac
         space: The grid.
     """
     of_model = model_options(get_system(model))
-    arguments, recipe = resolve(model, graph_name, preset, space.fixed)
+    try:
+        arguments, recipe = resolve(model, graph_name, preset, space.fixed)
+    except OptionError:  # a class of the user may need an option that is searched over
+        first = {name: values[0] for name, values in space.searched.items()}
+        arguments, recipe = resolve(model, graph_name, preset, {**space.fixed, **first})
     defaults = {name: arguments.get(keyword_of(name), option.default) for name, option in of_model.items()}
     defaults = {**recipe.model_dump(), **defaults}
     return {name: defaults[name] if defaults[name] in values else values[0] for name, values in space.searched.items()}
