@@ -33,7 +33,10 @@ CONSTANTS = {
     "nlgnn.selection.evidence:HEADS": 1,
     "nlgnn.selection.evidence:SHORT": {"epochs": 3},
     "nlgnn.selection.diagnosis:MOST_SPLITS": 2,
-    "nlgnn.selection.portfolio:DATA": {"entry": [{"name": name, "model": name} for name in ("logistic", "gcn")]},
+    "nlgnn.selection.portfolio:DATA": {
+        "non_local": {},
+        "entry": [{"name": name, "model": name} for name in ("logistic", "gcn")],
+    },
     "nlgnn.tuning.tune:BATCH": 2,
     "nlgnn.tuning.tune:SECONDS_BETWEEN_LOOKS": 0.2,
     "nlgnn.tuning.study:HEARTBEAT_SECONDS": 1,

@@ -92,9 +92,9 @@ def test_a_class_name_of_three_hundred_characters(report_of: ReportOf) -> None:
 
 
 def test_one_class(report_of: ReportOf) -> None:
-    """Training takes it, and is right."""
+    """Training takes it, and is as right as a constant answer."""
     with report_of(easy_graph(num_classes=1)) as page:
-        assert page.locator(".headline .figure").inner_text() == "100.0 %"
+        assert page.locator(".headline .figure").inner_text() == "Not clearly better than a constant answer"
         assert page.locator("#node option").count() == 1
 
 
@@ -142,7 +142,7 @@ def test_no_test_labels(report_of: ReportOf, nodes: bool) -> None:
 def test_one_run(report_of: ReportOf) -> None:
     with report_of(easy_graph(), runs=1) as page:
         what = page.locator(".headline .what").inner_text()
-        assert what == "test accuracy of nlmlp, mean of 1 run, protocol random-60"
+        assert what.startswith("test accuracy of nlmlp, mean of 1 run, protocol random-60")
 
 
 def test_failed_runs_among_good_ones(report_of: ReportOf) -> None:
