@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from each_of import each_of
-from nlgnn.datasets import load, load_graph, patents_like_graph, planted_order_graph, synthetic
+from nlgnn.datasets import load, load_graph, patents_like_graph, planted_order_graph, planted_roles_graph, synthetic
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph import features
+from nlgnn.graph.descriptions import unit_rows
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.homophily import compatibility_matrix, edge_homophily, node_homophily
 
@@ -37,6 +38,45 @@ def test_only_the_order_of_the_keys_helps(seed: int) -> None:
     assert window_accuracy(graph, np.arange(graph.num_nodes)) < 0.6  # the numbering tells nothing
     assert node_homophily(graph) == pytest.approx(0.5, abs=0.03)  # nor do the edges
     assert abs(np.corrcoef(key, graph.y)[0, 1]) < 0.25  # nor does the key itself, in a straight line
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_role_is_known_by_its_links_and_by_nothing_else(seed: int) -> None:
+    graph = planted_roles_graph(seed=seed)
+    rows = graph.directed_adjacency.toarray()
+    assert graph.num_nodes == 3008
+    assert np.bincount(graph.y).tolist() == [1504, 1504]
+    assert len(np.unique(rows, axis=0)) == graph.num_nodes  # no duplicates
+    cosines = unit_rows(rows) @ unit_rows(rows).T
+    np.fill_diagonal(cosines, -1)
+    nearest = cosines.argmax(1)
+    assert (graph.y[nearest] == graph.y).mean() > 0.95
+    assert (rows[np.arange(3008), nearest] > 0).mean() < 0.02  # nodes of a role are not linked
+    assert node_homophily(graph) == pytest.approx(0.5, abs=0.03)
+    assert ((graph.x.mean(1) > 0) == graph.y).mean() == pytest.approx(0.69, abs=0.03)
+    around = rows @ graph.x.mean(1)
+    assert ((around > np.median(around)) == graph.y).mean() == pytest.approx(0.5, abs=0.05)
+
+
+def test_more_random_links_hide_the_role() -> None:
+    def found(noise_links: int) -> float:
+        graph = planted_roles_graph(num_roles=16, noise_links=noise_links)
+        rows = graph.directed_adjacency.toarray()
+        cosines = unit_rows(rows) @ unit_rows(rows).T
+        np.fill_diagonal(cosines, -1)
+        return float((graph.y[cosines.argmax(1)] == graph.y).mean())
+
+    assert found(0) == 1
+    assert found(0) > found(40) > found(160)
+    assert planted_roles_graph(seed=1).fingerprint == planted_roles_graph(seed=1).fingerprint
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"num_roles": 1}, {"links": 0}, {"links": 13}, {"num_hubs": 48}, {"noise_links": -1}, {"signal": -0.1}]
+)
+def test_impossible_roles_are_refused(sizes: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match="cannot exist"):
+        planted_roles_graph(**sizes)
 
 
 def test_without_noise_the_value_is_the_label() -> None:

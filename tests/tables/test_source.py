@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import networkx
 import pytest
 
 from each_of import each_of
-from nlgnn.cli.options import ROLES, TABLE_FLAGS, own_tables
+from nlgnn.cli.given_graph import own_tables
+from nlgnn.cli.options import ROLES, TABLE_FLAGS
 from nlgnn.errors import DataError, OptionError
 from nlgnn.tables import FeatureEncoder
 from nlgnn.tables.source import OwnTables
@@ -32,8 +33,11 @@ def settings_of(words: list[str]) -> dict[str, object]:
     found: dict[str, object] = {}
     while words:
         flag, *words = words
-        if names[flag] == "directed_edges":
-            found["directed_edges"] = True
+        flag, _, value = flag.partition("=")
+        if names[flag] in ("directed_edges", "drop_leaks"):
+            found[names[flag]] = True
+        elif value:
+            found.setdefault(names[flag], []).append(value)
         else:
             found[names[flag]], *words = words
     return found
@@ -46,6 +50,9 @@ def settings_of(words: list[str]) -> dict[str, object]:
         OwnTables.at("n.csv", "e.csv", None, **{name: name for name in ("label", "id", "source", "target", "split")}),
         OwnTables.at("n.csv", "e.csv", weight="w", directed=True, unknown_nodes="drop"),
         OwnTables.at(graph_file="web.graphml", label="topic", directed=True),
+        OwnTables.at(
+            "n.csv", drop=("a b", "-c"), keep=("d", "e=f"), kind={"d": "text", "e=f": "date"}, drop_leaks=True
+        ),
     ],
     ids=str,
 )
@@ -108,6 +115,32 @@ def test_tables_that_training_did_not_have(own: OwnTables) -> None:
     assert found.encoder is not None
     with pytest.raises(DataError, match="trained without a table of edges"):
         alone.read_with(None, "edges.csv", found.encoder, found.graph.class_names)
+
+
+def test_new_tables_are_read_with_the_choice_of_columns(own: OwnTables) -> None:
+    """The column `key` would be the id if it had not been given a kind."""
+    chosen = replace(own, id=None, edges=None, drop=("size",), kind={"key": "category"})
+    found = chosen.read()
+    assert [(row["column"], row["kind"]) for row in found.columns] == [
+        ("key", "category"),
+        ("id", "ids"),
+        ("size", "dropped"),
+        ("label", "labels"),
+    ]
+    assert chosen.id_column == "id"
+    assert found.encoder is not None
+    Path("more.csv").write_text("id,key\n4,b\n")
+    with_new = chosen.read_with("more.csv", None, found.encoder, found.graph.class_names).graph
+    assert list(with_new.node_names or ()) == ["1", "2", "3", "4"]
+    assert with_new.x[3].tolist() == with_new.x[0].tolist()
+
+
+def test_folders_of_another_version(own: OwnTables) -> None:
+    encoder = own.read().encoder
+    assert encoder is not None
+    own.read_again(Path("X"), encoder.model_dump())
+    with pytest.raises(DataError, match="made by another version of nlgnn"):
+        own.read_again(Path("X"), {**encoder.model_dump(), "format_version": 1})
 
 
 def test_files_that_are_gone(own: OwnTables) -> None:

@@ -29,6 +29,11 @@ def encoded(encoder: FeatureEncoder, values: object) -> list[list[float]]:
     return dense(encoder.transform(pl.DataFrame({"c": values}))).astype(float).round(4).tolist()
 
 
+def described(encoder: FeatureEncoder) -> tuple[object, ...]:
+    """Kind, slots and missing values of the first column."""
+    return tuple(encoder.describe()[0][name] for name in ("kind", "slots", "missing"))
+
+
 def as_csv_cells(values: list[object]) -> list[str | None]:
     return [None if value is None else str(value) for value in values]
 
@@ -36,7 +41,7 @@ def as_csv_cells(values: list[object]) -> list[str | None]:
 def test_numbers() -> None:
     for values in ([1.0, 2.0, 3.0], [1, 2, 3], ["1", " 2 ", "3.0"], [Decimal(1), Decimal(2), Decimal(3)]):
         encoder = fitted(values)
-        assert encoder.describe() == [{"column": "c", "kind": "number", "slots": 1, "missing": 0}]
+        assert described(encoder) == ("number", 1, 0)
         assert encoded(encoder, values) == [[-1.2247], [0], [1.2247]]
         assert encoded(encoder, [None, 5, 2]) == [[0], [3.6742], [0]]  # missing as at the mean: none was at fit
     assert encoded(fitted([1, 5, 2], standardise=False), [1, 5, 2]) == [[1], [5], [2]]
@@ -62,7 +67,7 @@ def test_huge_and_tiny_numbers() -> None:
 def test_truths() -> None:
     for values in ([True, False, True], ["true", "FALSE", "True"], ["yes", "no", "yes"], ["T", "f", "t"]):
         encoder = fitted(values)
-        assert encoder.describe()[0] == {"column": "c", "kind": "boolean", "slots": 1, "missing": 0}
+        assert described(encoder) == ("boolean", 1, 0)
         assert encoded(encoder, values) == [[1], [0], [1]]
     encoder = fitted([True, None, False])
     assert encoded(encoder, ["yes", "", "0"]) == [[1, 0], [0, 1], [0, 0]]
@@ -73,7 +78,7 @@ def test_truths() -> None:
 def test_categories() -> None:
     encoder = fitted(["b", "a", None, "b", " a ", "b"])
     assert encoder.columns[0].categories == ("b", "a")  # the most frequent first
-    assert encoder.describe()[0] == {"column": "c", "kind": "category", "slots": 4, "missing": 1}
+    assert described(encoder) == ("category", 4, 1)
     assert encoded(encoder, ["a", "b", "zebra", None]) == [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
     without = fitted(["b", "a", "b", "a"])
     assert encoded(without, ["a", None, "zebra"]) == [[1, 0, 0], [0, 0, 1], [0, 0, 1]]  # ties by name
@@ -92,26 +97,38 @@ def test_many_categories_share_a_slot() -> None:
 def test_very_many_categories_are_hashed(distinct: int) -> None:
     values = pl.select(pl.format("user-{}", pl.int_range(distinct * 3 // 2) % distinct)).to_series()
     encoder = fitted(values)
-    assert encoder.describe()[0] == {"column": "c", "kind": "text", "slots": 1024, "missing": 0}
+    assert described(encoder) == ("text", 1024, 0)
     found = read_graph(pl.DataFrame({"key": range(1200), "c": [f"u {i % 1100}" for i in range(1200)]}))
-    assert any(note == "Read as text, words hashed: 'c'." for note in found.notes)
+    assert [row["remark"] for row in found.columns] == ["", "words hashed"]
 
 
 def test_text_is_hashed_as_scikit_learn_does() -> None:
-    encoder = fitted([*WORDS, None])
-    assert encoder.describe()[0] == {"column": "c", "kind": "text", "slots": 1024, "missing": 1}
-    x = encoder.transform(pl.DataFrame({"c": [*WORDS, None]}))
-    expected = HashingVectorizer(n_features=1024, token_pattern=r"(?u)\b\w+\b").transform(WORDS)
+    texts = [f"{text} {' '.join(f'w{i}{j}' for j in range(20))}" for i, text in enumerate(WORDS)]
+    encoder = fitted([*texts, None])
+    assert described(encoder) == ("text", 1024, 1)
+    x = encoder.transform(pl.DataFrame({"c": [*texts, None]}))
+    expected = HashingVectorizer(n_features=1024, token_pattern=r"(?u)\b\w+\b").transform(texts)
     assert isinstance(x, sparse.csr_array)
     np.testing.assert_allclose(x[:30].toarray(), expected.toarray(), atol=1e-6)
     assert x[[30]].nnz == 0
+
+
+def test_texts_of_few_words_have_a_vocabulary() -> None:
+    encoder = fitted([*WORDS, None])
+    (column,) = encoder.columns
+    assert column.vocabulary == ("about", "number", "of", "some", "the", "thing", "words")  # no word of a single text
+    assert encoded(encoder, ["The THING, the other", "unseen", None]) == [
+        [0, 0, 0, 0, 0.8944, 0.4472, 0],
+        [0] * 7,
+        [0] * 7,
+    ]
 
 
 def test_dates() -> None:
     days = [date(2024, 1, 1), date(2024, 3, 5), date(2024, 3, 6), None]
     for values in (days, as_csv_cells(days), [day and datetime(day.year, day.month, day.day) for day in days]):
         encoder = fitted(values)
-        assert encoder.describe()[0] == {"column": "c", "kind": "date", "slots": 21, "missing": 1}
+        assert described(encoder) == ("date", 21, 1)
         x = np.array(encoded(encoder, values))
         assert x[:, 1].tolist() == [0, 0, 0, 1]  # missing
         assert x[:, 2:14].argmax(axis=1).tolist()[:3] == [0, 2, 2]  # months
@@ -120,6 +137,42 @@ def test_dates() -> None:
     assert fitted([date(2024, 1, 1), date(2024, 1, 8)]).describe()[0]["slots"] == 1  # neither month nor weekday varies
     with pytest.raises(DataError, match="row 1, column 'c' is 'soon', not a date"):
         fitted(days).transform(pl.DataFrame({"c": ["soon"]}))
+
+
+def test_every_feature_has_a_name() -> None:
+    """The name says the value of a category and the part of a date, in the order of the features."""
+    table = pl.DataFrame(
+        {
+            "size": [1.0, None, 3.0],
+            "kind": ["b", "a", "b"],
+            "day": [date(2024, 1, 1), date(2024, 3, 5), None],
+            "place": [[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]],
+        }
+    )
+    encoder = FeatureEncoder.fit(table)
+    names, x = encoder.slot_names, np.asarray(encoder.transform(table))
+    assert len(names) == len(set(names)) == encoder.num_slots == x.shape[1]
+    for name, values in {
+        "size is missing": [0, 1, 0],
+        "kind = a": [0, 1, 0],
+        "kind = b": [1, 0, 1],
+        "kind: other": [0, 0, 0],
+        "day is missing": [0, 0, 1],
+        "day in March": [0, 1, 0],
+        "day on a Tuesday": [0, 1, 0],
+    }.items():
+        assert x[:, names.index(name)].tolist() == values, name
+    assert x[:, names.index("place[1]")].argmax() == 2
+
+
+def test_text_has_a_name_per_feature() -> None:
+    few, many = (
+        fitted(WORDS),
+        fitted([f"{word} x{number} y{number * 7} z{number * 11}" for number, word in enumerate(WORDS * 9)]),
+    )
+    assert len(few.slot_names) == few.num_slots == 7
+    assert few.slot_names[-1] == "c: words"
+    assert len(many.slot_names) == many.num_slots == 1024
 
 
 @pytest.mark.parametrize(
@@ -148,7 +201,7 @@ def test_lists_of_numbers() -> None:
     for kind in (pl.List(pl.Float64), pl.List(pl.Float32), pl.Array(pl.Float32, 2)):
         series = pl.Series(values, dtype=kind)
         encoder = fitted(series)
-        assert encoder.describe()[0] == {"column": "c", "kind": "numbers", "slots": 2, "missing": 1}
+        assert described(encoder) == ("numbers", 2, 1)
         assert encoded(encoder, series) == [[-1.2247, 0], [0, 0], [0, 0], [1.2247, 0]]
     assert encoded(fitted(values, standardise=False), values) == [[1, 7], [2, 7], [2, 7], [3, 7]]
     with pytest.raises(DataError, match="row 2, column 'c' has 1 numbers instead of 2"):
@@ -173,14 +226,15 @@ def test_lists_of_numbers() -> None:
         (range(100, 130), "all values different"),
         ([str(i) for i in range(30)], "all values different"),
         ([{"a": 1}] * 30, "neither numbers"),
-        ([["a"]] * 30, "neither numbers"),
+        ([["a"]] * 30, "one value only"),
+        ([[["a"]]] * 30, "neither numbers"),
         ([b"a"] * 30, "neither numbers"),
     ],
 )
 def test_columns_that_are_left_out(values: object, reason: str) -> None:
     encoder = FeatureEncoder.fit(pl.DataFrame({"c": values, "x": [0.5, 1.5] * 15}))
     assert [column.name for column in encoder.columns] == ["x"]
-    assert encoder.describe()[1]["kind"].startswith(f"left out: {reason}")
+    assert encoder.describe()[1]["remark"].startswith(f"left out: {reason}")
     assert encoder.transform(pl.DataFrame({"x": [0.5, 1.5]})).shape == (2, 1)  # nobody asks for it
 
 
@@ -237,12 +291,12 @@ class TestJson:
 
     def test_round_trip(self) -> None:
         text = self.ENCODER.to_json()
-        assert json.loads(text)["format_version"] == 1
+        assert json.loads(text)["format_version"] == 2
         assert FeatureEncoder.from_json(text) == self.ENCODER
 
-    def test_a_file_of_version_1_stays_readable(self) -> None:
+    def test_a_file_of_this_version_stays_readable(self) -> None:
         kept = (
-            '{"format_version":1,"columns":[{"name":"n","missing":1,"filled":1.0,"kind":"number","offset":1.7,'
+            '{"format_version":2,"columns":[{"name":"n","missing":1,"filled":1.0,"kind":"number","offset":1.7,'
             '"scale":0.6,"fill":1.7},{"name":"c","missing":0,"filled":1.0,"kind":"category","categories":["a","b"]},'
             '{"name":"t","missing":0,"filled":3.0,"kind":"text","slots":8}],"left_out":[{"name":"k","missing":0,'
             '"reason":"constant"}],"is_sparse":false,"structural":false}'
@@ -252,13 +306,19 @@ class TestJson:
         np.testing.assert_allclose(x[:, :5], [[1, 0, 0, 1, 0], [0, 1, 0, 0, 1]], atol=1e-6)
         assert np.abs(x[:, 5:]).sum(axis=1).tolist() == [0, 1]
 
+    @pytest.mark.parametrize("version", [1, 3])
+    def test_other_versions_are_refused(self, version: int) -> None:
+        text = self.ENCODER.to_json().replace('"format_version": 2', f'"format_version": {version}')
+        with pytest.raises(DataError, match="made by another version of nlgnn") as caught:
+            FeatureEncoder.from_json(text)
+        assert caught.value.how
+
     @each_of(
         ("damage", "words"),
         [
             (lambda kept: "", "JSON"),
             (lambda kept: kept[:50], "JSON"),
             (lambda kept: "[1]", "object"),
-            (lambda kept: kept.replace('"format_version": 1', '"format_version": 2'), "format_version"),
             (lambda kept: kept.replace('"kind": "number"', '"kind": "numeral"'), "columns.0"),
             (lambda kept: kept.replace('"offset"', '"offzet"'), "offset"),
             (lambda kept: kept.replace('"scale": ', '"scale": -'), "scale"),
@@ -276,7 +336,8 @@ def test_missing_columns_are_named() -> None:
 
 
 def test_dense_and_sparse_are_the_same_numbers() -> None:
-    frame = pl.DataFrame({"n": [1.0, 2.0, 4.0] * 20, "t": WORDS * 2})
+    texts = [f"{text} {' '.join(f'w{i}{j}' for j in range(20))}" for i, text in enumerate(WORDS)]
+    frame = pl.DataFrame({"n": [1.0, 2.0, 4.0] * 20, "t": texts * 2})
     encoder = FeatureEncoder.fit(frame)
     assert encoder.is_sparse
     as_dense = encoder.model_copy(update={"is_sparse": False}).transform(frame)

@@ -40,9 +40,14 @@ def test_a_small_graph(tmp_path: Path) -> None:
         "edges go from 'source' to 'target' (found by name)",
         "'label' holds the labels: 2 classes; 4 of 5 nodes have one",
         "2 columns became 5 features (1 of kind number, 1 of kind category; dense)",
-        "Missing values, which are marked or averaged: 'colour' (1)",
     ):
         assert said(found.notes, words), words
+    assert [tuple(row.values()) for row in found.columns] == [
+        ("id", "ids", 0, 0, ""),
+        ("label", "labels", 0, 0, ""),
+        ("size", "number", 1, 0, ""),
+        ("colour", "category", 4, 1, ""),
+    ]
 
 
 @each_of(

@@ -9,3 +9,4 @@ from .load import load_graph as load_graph
 from .load import mushroom_body as mushroom_body
 from .synthetic import patents_like_graph as patents_like_graph
 from .synthetic import planted_order_graph as planted_order_graph
+from .synthetic import planted_roles_graph as planted_roles_graph

@@ -10,11 +10,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nlgnn.errors import DataError
+from nlgnn.graph.arrays import weight_matrix
 from nlgnn.graph.audit import listed
-from nlgnn.graph.graph import weight_matrix
+from nlgnn.tables.column_kinds import category_keys
+from nlgnn.tables.number_format import as_numbers
 from nlgnn.tables.roles import EdgeRoles
-from nlgnn.tables.values import Table, as_ids, as_numbers, counted, shown
+from nlgnn.tables.time_columns import Times, read_times
+from nlgnn.tables.values import Table, as_ids, as_text, counted, other_type, parsed_numbers, shown, simplified
 
+MOST_TYPES = 20  # of edges
 UnknownNodes = Literal["error", "drop", "add"]
 
 
@@ -27,12 +31,18 @@ class Edges:
         edge_index: The node numbers, `[2, num_edges]`.
         weight: The weights, `[num_edges]`, or None.
         notes: Sentences about what was left out, added and counted.
+        time: The times, one per edge, or None.
+        type: The number of the type of each edge, or None.
+        types: The names of the types.
     """
 
     ids: pl.Series
     edge_index: NDArray[np.int64]
     weight: NDArray[np.float32] | None
     notes: tuple[str, ...]
+    time: Times | None = None
+    type: NDArray[np.int64] | None = None
+    types: tuple[str, ...] = ()
 
 
 def node_ids(table: Table, column: str | None) -> pl.Series:
@@ -73,6 +83,9 @@ def read_edges(
         ids = ends.pop()
     edge_index = numbers_of(ends, ids)
     weight = None if roles.weight is None else read_weights(table, roles.weight)
+    time = None if roles.time is None else read_times(table, roles.time)
+    type, types, type_notes = (None, (), []) if roles.type is None else read_types(table, roles.type)
+    notes += type_notes
     known = (edge_index >= 0).all(axis=0)
     if not known.all():
         rows = np.flatnonzero(~known)
@@ -89,6 +102,8 @@ def read_edges(
         if unknown_nodes == "drop":
             edge_index = edge_index[:, known]
             weight = None if weight is None else weight[known]
+            time = None if time is None else time._replace(values=time.values[known])
+            type = None if type is None else type[known]
             found = counted(count, "edge")
             notes.append(f"{table.source}: edges to ids that {nodes_source} lacks were left out ({found}).")
         else:
@@ -97,7 +112,7 @@ def read_edges(
             found = counted(len(strangers), "id")
             notes.append(f"{table.source}: ids that {nodes_source} lacks became nodes ({found}).")
     notes += odd_edges(table, edge_index, weight, len(ids))
-    return Edges(ids, edge_index, weight, tuple(notes))
+    return Edges(ids, edge_index, weight, tuple(notes), time, type, types)
 
 
 def of_one_type(ids: list[pl.Series]) -> list[pl.Series]:
@@ -130,6 +145,47 @@ def read_weights(table: Table, column: str) -> NDArray[np.float32]:
         what = "is blank" if np.isnan(weight[wrong[0]]) else f"is {weight[wrong[0]]:g}"
         raise table.fault(wrong, column, what, "Give each edge a weight of 0 or more.", "row")
     return weight.astype(np.float32)
+
+
+def read_types(table: Table, column: str) -> tuple[NDArray[np.int64], tuple[str, ...], list[str]]:
+    """Read the types of edges: their numbers, the names of at most 20 types, and notes.
+
+    Spellings that differ only in case and blanks are one type, blank cells are the type "unknown", and rare types
+    beyond the limit are the type "other". Of a table with further rows, the first rows decide.
+
+    Raises:
+        DataError: If the column does not hold types, or if all edges are of one type.
+    """
+    values = simplified(table.column(column))
+    if values.dtype.is_nested() or values.dtype in (pl.Binary, pl.Object) or values.dtype.is_temporal():
+        raise other_type(table, values, "types of edges")
+    text = as_text(values).fill_null("unknown")
+    keys = category_keys(text)
+    size = len(table.parts(keys)[0])
+    frame = pl.DataFrame({"key": keys[:size], "name": text[:size]})
+    counts = frame.group_by("key").agg(pl.len().alias("count"), pl.col("name").min())
+    counts = counts.sort("count", "key", descending=[True, False])
+    if counts.height < 2:
+        raise DataError(
+            f"{table.source}: all edges have the type {counts['name'][0]!r} (column {column!r}).",
+            "Name a column with several values, or none.",
+        )
+    if counts.height > MOST_TYPES and not parsed_numbers(keys).has_nulls():
+        raise DataError(
+            f"{table.source}: the column {column!r} holds {counts.height} different numbers, which are no types.",
+            "Use --weight-column for numbers.",
+        )
+    kept = counts.height if counts.height <= MOST_TYPES else MOST_TYPES - 1
+    names, notes = counts["name"][:kept].to_list(), []
+    codes = keys.replace_strict(counts["key"][:kept], list(range(kept)), default=kept, return_dtype=pl.Int64).to_numpy()
+    shown_types = ", ".join(f"{name!r} ({count})" for name, count in zip(names, counts["count"], strict=False))
+    notes.append(f"{table.source}: {column!r} holds the types of the edges: {shown_types}.")
+    if (others := int((codes == kept).sum())) > 0:
+        names.append("other" if "other" not in names else "other types")
+        notes.append(
+            f"{table.source}: edges of rarer types were merged into {names[-1]!r} ({counted(others, 'edge')})."
+        )
+    return codes, tuple(names), notes
 
 
 def odd_edges(

@@ -18,8 +18,10 @@ from scipy import sparse
 from nlgnn.datasets.formats.common import read_heterophilous, reading, reading_npz
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.convert import from_scipy, import_extra
+from nlgnn.tables.column_choice import ColumnChoice
 from nlgnn.tables.encoder import FeatureEncoder
 from nlgnn.tables.read import TableGraph, make_features, read_graph, table_of_ids
+from nlgnn.tables.roles import NodeRoles
 from nlgnn.tables.table_files import Content, check_is_file, check_unpacked_size, open_content
 
 KNOWN_ARRAYS = r"((adj|attr)_)?(matrix|data|indices|indptr|shape|format)|labels"
@@ -34,8 +36,16 @@ def read_graph_file(
     label: str | None = None,
     split: str | None = None,
     weight: str | None = None,
+    time: str | None = None,
+    group: str | None = None,
+    edge_time: str | None = None,
+    edge_type: str | None = None,
     directed: bool | None = None,
     name: str | None = None,
+    drop: Sequence[str] | str = (),
+    keep: Sequence[str] | str = (),
+    kind: Mapping[str, str] | None = None,
+    drop_leaks: bool = False,
     standardise: bool = True,
     encoder: FeatureEncoder | None = None,
     class_names: Sequence[str] | None = None,
@@ -50,9 +60,17 @@ def read_graph_file(
         label: The attribute of labels.
         split: The attribute of splits.
         weight: The edge attribute of weights.
+        time: The attribute of times of nodes, as in `read_graph`.
+        group: The attribute of groups of nodes.
+        edge_time: The edge attribute of times.
+        edge_type: The edge attribute of types.
         directed: Whether the direction of edges has a meaning; by default what a GraphML file says, or whether an
             adjacency matrix is not symmetric.
         name: The name of the graph; by default that of the file.
+        drop: Attributes of nodes that are left out.
+        keep: The only attributes of nodes that become features; by default all of them.
+        kind: The kinds of some attributes, as in `read_graph`.
+        drop_leaks: Whether attributes that nearly determine the label are left out.
         standardise: Scale numbers to mean 0 and standard deviation 1.
         encoder: A fitted encoder for new nodes.
         class_names: The classes of a trained model. Other labels are then an error.
@@ -80,14 +98,22 @@ def read_graph_file(
                 target=None if edge_table is None else "target",
                 split=split,
                 weight=weight,
+                time=time,
+                group=group,
+                edge_time=edge_time,
+                edge_type=edge_type,
                 directed=file_directed if directed is None else directed,
                 name=name,
+                drop=drop,
+                keep=keep,
+                kind=kind,
+                drop_leaks=drop_leaks,
                 standardise=standardise,
                 encoder=encoder,
                 class_names=class_names,
             )
-    if (label, split, weight) != (None, None, None):
-        raise OptionError(f"{path} has no columns to name.", "Leave label, split and weight out.")
+    if any((label, split, weight, time, group, edge_time, edge_type)) or ColumnChoice.of(drop, keep, kind, drop_leaks):
+        raise OptionError(f"{path} has no columns to name.", "Leave names and choices of columns out.")
     return read_npz(path, directed, name, encoder)
 
 
@@ -147,7 +173,7 @@ def read_npz(path: Path, directed: bool | None, name: str, encoder: FeatureEncod
         notes = ["The adjacency, features and labels were not changed.", *weights]
         if x is not None:
             return TableGraph(graph, None, tuple(notes), ())
-        made = make_features(graph, table_of_ids(pl.Series(range(graph.num_nodes))), (), encoder, standardise=True)
+        made = make_features(graph, table_of_ids(pl.Series(range(graph.num_nodes))), NodeRoles(id=None), encoder, True)
         return replace(made, notes=("The adjacency was not changed.", *weights, *made.notes))
 
 

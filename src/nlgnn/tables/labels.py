@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from nlgnn.errors import DataError, nearest
 from nlgnn.graph.audit import IF_RARE, are_rare, listed
 from nlgnn.graph.splits import Split
-from nlgnn.tables.column_kinds import FeatureColumn
+from nlgnn.tables.column_kinds import FeatureColumn, Numbers, category_keys
 from nlgnn.tables.roles import PARTS
 from nlgnn.tables.values import (
     Table,
     as_text,
     counted,
     other_type,
-    parsed_days,
     parsed_numbers,
     shown,
     simplified,
@@ -172,38 +171,38 @@ def read_splits(table: Table, columns: Sequence[str], y: NDArray[np.int64]) -> t
     return tuple(splits), notes
 
 
-def likely_leaks(table: Table, columns: tuple[FeatureColumn, ...], y: NDArray[np.int64]) -> list[str]:
-    """Return a warning per column that predicts the labels of nearly all nodes.
+def likely_leaks(table: Table, columns: tuple[FeatureColumn, ...], y: NDArray[np.int64]) -> dict[str, float]:
+    """Return the columns that predict the labels of nearly all nodes, and the share of labels that each predicts.
 
     A value predicts the most frequent label of the other nodes with this value (the majority class if there are none).
     Numbers predict labels by as many intervals as there are classes. A text is one value.
     """
     rows = np.flatnonzero(y >= 0)
     if len(rows) < LEAK_MIN_LABELS:
-        return []
+        return {}
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), LEAK_MAX_ROWS)).astype(np.int64)]
     labels = y[rows]
     majority_error = 1 - np.bincount(labels).max() / len(labels)
-    sentences = []
+    found = {}
     for column in columns:
-        if column.kind == "numbers":
+        values = table.column(column.name)
+        if values.dtype.is_nested():
             continue
-        share = share_predicted(table.column(column.name), column.kind, rows, labels)
+        share = share_predicted(values, column, table, rows, labels)
         if share >= LEAK_ACCURACY and 1 - share <= LEAK_ERROR_RATIO * majority_error:
-            sentences.append(
-                f"The column {column.name!r} alone tells {share:.1%} of the labels: remove it if it is not known "
-                "before the label is."
-            )
-    return sentences
+            found[column.name] = share
+    return found
 
 
-def share_predicted(values: pl.Series, kind: str, rows: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
+def share_predicted(
+    values: pl.Series, column: FeatureColumn, table: Table, rows: NDArray[np.int64], labels: NDArray[np.int64]
+) -> float:
     """Return the share of labels that a column predicts."""
-    if kind in ("number", "date"):
-        numbers = (parsed_numbers if kind == "number" else parsed_days)(values).to_numpy()[rows]
+    if isinstance(column, Numbers):
+        numbers = column.numbers(values, table)[rows]
         _, codes = np.unique(numbers, return_inverse=True)
         return (predicted_by_intervals if codes.max() >= len(codes) / 4 else predicted_by_values)(numbers, labels)
-    codes = as_text(values.gather(rows)).rank("dense").fill_null(0).to_numpy()
+    codes = category_keys(as_text(values.gather(rows))).rank("dense").fill_null(0).to_numpy()
     return predicted_by_values(codes, labels)
 
 

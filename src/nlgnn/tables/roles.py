@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import polars as pl
 
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.audit import listed
-from nlgnn.tables.values import Table, as_text, parsed_numbers, simplified
+from nlgnn.tables.column_choice import ColumnChoice
+from nlgnn.tables.date_format import find_dates
+from nlgnn.tables.detection import Kind
+from nlgnn.tables.number_format import find_numbers
+from nlgnn.tables.values import Table, all_parsed, as_text, parsed_numbers, simplified
 
 # Compared without case, blanks and punctuation: "Node ID" is node_id.
 ID_NAMES = ("id", "nodeid", "node", "nid", "vertex", "vertexid", "key", "name", "uid", "uuid", "index")
@@ -21,6 +26,7 @@ WEIGHT_NAMES = ("weight", "w", "weights", "edgeweight")
 SPLIT_NAMES = ("split", "part", "mask")
 PARTS = {"train": "train", "training": "train", "test": "test", "testing": "test", "val": "val", "valid": "val"}
 PARTS |= {"validation": "val", "dev": "val"}
+NO_CHOICE = ColumnChoice()
 
 
 @dataclass(frozen=True)
@@ -32,14 +38,20 @@ class NodeRoles:
         label: The column of labels; None if no label is known.
         splits: One column per split.
         features: All other columns.
+        kinds: The kinds of columns that the user chose; those to leave out are of the kind "ignore".
         notes: Sentences about how the columns were found.
+        time: The column of times that splits follow.
+        group: The column of groups, each of which is in one part of a split.
     """
 
     id: str | None
     label: str | None = None
     splits: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    time: str | None = None
+    group: str | None = None
 
 
 @dataclass(frozen=True)
@@ -50,14 +62,39 @@ class EdgeRoles:
     target: str
     weight: str | None
     notes: list[str]
+    time: str | None = None
+    type: str | None = None
 
 
-def node_roles(table: Table, id: str | None, label: str | None, split: str | None, find_splits: bool) -> NodeRoles:
-    """Return the roles of the columns of a node table; columns that are not named are searched for."""
+def node_roles(
+    table: Table,
+    id: str | None,
+    label: str | None,
+    split: str | None,
+    find_splits: bool,
+    choice: ColumnChoice = NO_CHOICE,
+    time: str | None = None,
+    group: str | None = None,
+) -> NodeRoles:
+    """Return the roles of the columns of a node table; columns that are not named are searched for.
+
+    Times and groups are features only if `choice` keeps them or gives them a kind.
+    """
     notes: list[str] = []
+    if choice:
+        choice = choice.checked(table, {"ids": id, "labels": label, "splits": split})
+    whole, table = table, choice.without_dropped(table)
     if label is not None:
         table.require(label, "the labels")
-    splits = split_columns(table, split, notes) if split is not None or find_splits else ()
+    for column, role in ((time, "the times"), (group, "the groups")):
+        if column is not None:
+            whole.require(column, role)
+            if column in (id, label):
+                raise OptionError(f"The column {column!r} of {whole.source} has two roles.", "Name different columns.")
+    ordering = {column for column in (time, group) if column is not None}
+    found: list[str] = []
+    splits = split_columns(table, split, found) if split is not None or find_splits else ()
+    notes += found if not ordering else [f"Not used: {listed(map(repr, splits))}."] * bool(splits)
     taken = {*splits} if label is None else {label, *splits}
     if id is None:
         if label is not None and plain(label) in SURE_ID_NAMES and all_different(table, label):
@@ -65,14 +102,16 @@ def node_roles(table: Table, id: str | None, label: str | None, split: str | Non
                 f"The column {label!r} of {table.source} holds ids, not labels: all values are different.",
                 "Name a column of classes.",
             )
-        id = find_id(table, [name for name in table.columns if name not in taken], notes)
+        # A column whose kind was given is a feature.
+        id = find_id(table, [name for name in table.columns if name not in {*taken, *ordering, *choice.kind}], notes)
     else:
         table.require(id, "the ids")
     if id in taken or label in splits:
         twice = id if id in taken else label
         raise OptionError(f"The column {twice!r} of {table.source} has two roles.", "Name different columns.")
-    features = tuple(name for name in table.columns if name not in {id, *taken})
-    return NodeRoles(id, label, splits, features, tuple(notes))
+    taken |= {column for column in ordering if column not in choice.keep and column not in choice.kind}
+    features = tuple(name for name in whole.columns if name not in {id, *taken})
+    return NodeRoles(id, label, splits, features, choice.kinds_of(features), tuple(notes), time, group)
 
 
 def find_id(table: Table, candidates: list[str], notes: list[str]) -> str | None:
@@ -83,7 +122,8 @@ def find_id(table: Table, candidates: list[str], notes: list[str]) -> str | None
             notes.append(f"{table.source}: the column {by_name[known]!r} holds the ids (found by its name).")
             return by_name[known]
     for name in candidates:
-        if can_be_ids(table.column(name)) and all_different(table, name):
+        values = table.column(name)
+        if can_be_ids(values) and all_different(table, name) and not is_measured(values):
             notes.append(f"{table.source}: the column {name!r} holds the ids (the first with all values different).")
             return name
     notes.append(f"{table.source} has no column of ids: nodes are numbered from 0 in the order of its rows.")
@@ -93,10 +133,17 @@ def find_id(table: Table, candidates: list[str], notes: list[str]) -> str | None
 def can_be_ids(values: pl.Series) -> bool:
     """Return whether a column holds text or whole numbers; measurements may all be different too."""
     values = simplified(values)
-    if values.dtype == pl.String:
-        numbers = parsed_numbers(values).drop_nulls()
-        return len(numbers) < len(values) or bool((numbers == numbers.floor()).all())
-    return values.dtype.is_integer()
+    if values.dtype != pl.String:
+        return values.dtype.is_integer()
+    numbers = parsed_numbers(values).drop_nulls()
+    return len(numbers) < len(values) or bool((numbers == numbers.floor()).all())
+
+
+def is_measured(values: pl.Series) -> bool:
+    """Return whether text holds dates, or numbers that are not plain."""
+    if simplified(values).dtype != pl.String or all_parsed(values, parsed_numbers(values)):
+        return False
+    return not (find_numbers(values).numbers.has_nulls() and find_dates(values).days.has_nulls())
 
 
 def all_different(table: Table, name: str) -> bool:
@@ -138,42 +185,49 @@ def holds_parts(values: pl.Series) -> bool:
     return len(found) > 1 and bool(found.is_in(list(PARTS)).all())
 
 
-def edge_roles(table: Table, source: str | None, target: str | None, weight: str | None) -> EdgeRoles:
-    """Return the roles of the columns of an edge table; columns that are not named are searched for."""
+def edge_roles(
+    table: Table,
+    source: str | None,
+    target: str | None,
+    weight: str | None,
+    time: str | None = None,
+    type: str | None = None,
+) -> EdgeRoles:
+    """Return the roles of the columns of an edge table; ends and weights that are not named are searched for."""
     notes: list[str] = []
-    for name, role in ((source, "the sources"), (target, "the targets"), (weight, "the weights")):
+    given = {"the sources": source, "the targets": target, "the weights": weight, "the times": time, "the types": type}
+    for role, name in given.items():
         if name is not None:
             table.require(name, role)
-    by_name = {without_node_id(name): name for name in reversed(table.columns)}
-    by_name |= {plain(name): name for name in reversed(table.columns)}
+    other = [name for name in (time, type) if name is not None]
+    by_name = {without_node_id(name): name for name in reversed(table.columns) if name not in other}
+    by_name |= {plain(name): name for name in reversed(table.columns) if name not in other}
     if weight is None:
         weight = next((by_name[known] for known in WEIGHT_NAMES if known in by_name), None)
         weight = None if weight in (source, target) else weight
     if source is None or target is None:
-        source, target, how = find_ends(table, by_name, source, target, weight)
+        source, target, how = find_ends(table, by_name, source, target, [weight, *other])
         notes.append(f"{table.source}: edges go from {source!r} to {target!r} ({how}).")
     if weight is not None:
         notes.append(f"{table.source}: {weight!r} holds the weights of the edges.")
-    if len({source, target, weight}) < 3:
-        raise OptionError(
-            f"A column of {table.source} has two roles: source {source!r}, target {target!r}, weight {weight!r}.",
-            "Name three different columns.",
-        )
-    ignored = [name for name in table.columns if name not in (source, target, weight)]
+    named = [source, target, *([] if weight is None else [weight]), *other]
+    if len(set(named)) < len(named):
+        raise OptionError(f"A column of {table.source} has two roles: {listed(map(repr, named))}.", "Name each once.")
+    ignored = [name for name in table.columns if name not in named]
     if ignored:
         notes.append(f"{table.source}: not used: {listed(map(repr, ignored))}.")
-    return EdgeRoles(source, target, weight, notes)
+    return EdgeRoles(source, target, weight, notes, time, type)
 
 
 def find_ends(
-    table: Table, by_name: dict[str, str], source: str | None, target: str | None, weight: str | None
+    table: Table, by_name: dict[str, str], source: str | None, target: str | None, others: list[str | None]
 ) -> tuple[str, str, str]:
-    """Return the two ends, one of which may be given, and how they were found."""
+    """Return the two ends, one of which may be given, and how they were found; `others` have another role."""
     for first, second in EDGE_NAMES:
         ends = by_name.get(first), by_name.get(second)
         if ends[0] and ends[1] and source in (None, ends[0]) and target in (None, ends[1]):
             return ends[0], ends[1], "found by name"
-    free = [name for name in table.columns if name not in (source, target, weight)]
+    free = [name for name in table.columns if name not in (source, target, *others)]
     if len(free) < (source is None) + (target is None):
         raise DataError(
             f"{table.source} has too few columns for the two ends of an edge: {listed(map(repr, table.columns))}.",

@@ -1,9 +1,10 @@
-"""Table, and the values of its cells: text, numbers, truth values, dates and ids."""
+"""Table, and the values of its cells: text, plain numbers, truth values and ids."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -15,11 +16,12 @@ from nlgnn.graph.audit import listed
 MISSING = ("", "na", "n/a", "nan", "null")  # in any case, without the blanks around them
 TRUTHS = {"true": True, "yes": True, "t": True, "y": True, "1": True}
 TRUTHS |= {"false": False, "no": False, "f": False, "n": False, "0": False}
-DATE_LIKE = r"^(\d{4}[-/]\d{2}[-/]\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?Z?)?|\d{1,2}\.\d{1,2}\.\d{4})$"
-DATE_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y")
-TIME_FORMATS = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M")
-LARGEST_NUMBER = 1e38  # single precision ends at 3.4e38
+FEW_DISTINCT = 0.5  # share of distinct cells up to which each of them is looked at once
 OR_BLANK = "or leave the cell blank for a missing value."
+
+
+class NoRowsError(DataError):
+    """A table that has columns and no rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,7 @@ class Table:
         place_of: A function that returns the file and line of a row, counted from 0. By default rows are numbered.
         notes: Sentences about decisions that were made while reading.
         added_rows: The number of rows of missing values below those that were read.
+        parts_from: The rows from which tables that were stacked below the first one begin.
     """
 
     source: str
@@ -44,12 +47,12 @@ class Table:
     place_of: Callable[[int], str] | None = None
     notes: tuple[str, ...] = ()
     added_rows: int = 0
+    parts_from: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.columns or self.num_rows <= 0:
-            raise DataError(
-                f"{self.source} has {self.num_rows} rows and {len(self.columns)} columns.", "Give at least one of each."
-            )
+            what = f"{self.source} has {self.num_rows} rows and {len(self.columns)} columns."
+            raise (NoRowsError if self.columns else DataError)(what, "Give at least one of each.")
         check_distinct(self.columns, self.source)
 
     @classmethod
@@ -69,6 +72,11 @@ class Table:
         if self.added_rows == 0:
             return values
         return values.extend_constant(None, self.added_rows)
+
+    def parts(self, values: pl.Series) -> list[pl.Series]:
+        """Return the cells of a column by the table that they came from."""
+        ends = (*self.parts_from, len(values))
+        return [values[start:end] for start, end in pairwise((0, *ends))]
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -146,6 +154,7 @@ def stack_tables(first: Table, further: Table) -> Table:
         load=load,
         place_of=lambda row: first.place(row) if row < first.num_rows else further.place(row - first.num_rows),
         notes=(*first.notes, *further.notes),
+        parts_from=(*first.parts_from, first.num_rows),
     )
 
 
@@ -217,21 +226,12 @@ def parsed_truths(values: pl.Series) -> pl.Series:
     return as_text(values).str.to_lowercase().replace_strict(TRUTHS, default=None, return_dtype=pl.Boolean)
 
 
-def parsed_days(values: pl.Series) -> pl.Series:
-    """Return days since 1970 with their fraction; null where a cell is missing or is not a date."""
-    values = simplified(values)
-    if values.dtype.is_temporal():
-        moments = values.cast(pl.Datetime("us"), strict=False)
-    elif values.dtype == pl.String:
-        text = as_text(values)
-        text = pl.select(pl.when(text.str.contains(DATE_LIKE)).then(text)).to_series()
-        text = text.str.strip_suffix("Z").str.replace(" ", "T", literal=True)
-        dates = [text.str.to_date(form, strict=False).cast(pl.Datetime("us")) for form in DATE_FORMATS]
-        times = [text.str.to_datetime(form, strict=False, time_unit="us") for form in TIME_FORMATS]
-        moments = pl.select(pl.coalesce(*dates, *times)).to_series()
-    else:
-        return pl.repeat(None, len(values), dtype=pl.Float64, eager=True)
-    return moments.cast(pl.Int64).cast(pl.Float64) / 86_400e6
+def by_distinct(text: pl.Series, change: Callable[[pl.Series], pl.Series]) -> pl.Series:
+    """Return the number that a function makes of each cell; if many cells are equal, it is called with one of each."""
+    distinct = text.drop_nulls().unique()
+    if len(distinct) > FEW_DISTINCT * len(text):
+        return change(text)
+    return text.replace_strict(distinct, change(distinct), default=None, return_dtype=pl.Float64)
 
 
 def check_all_parsed(values: pl.Series, parsed: pl.Series, wanted: str, table: Table) -> None:
@@ -243,18 +243,6 @@ def check_all_parsed(values: pl.Series, parsed: pl.Series, wanted: str, table: T
     if len(wrong):
         what = f"is {shown(values[int(wrong[0])])}, not {wanted}"
         raise table.fault(wrong, values.name, what, f"Correct the cell, {OR_BLANK}")
-
-
-def as_numbers(values: pl.Series, table: Table) -> NDArray[np.float64]:
-    """Return numbers, NaN where missing, and raise an error for the first cell that is not a finite number."""
-    numbers = parsed_numbers(values)
-    check_all_parsed(values, numbers, "a number", table)
-    array = numbers.to_numpy()
-    too_large = np.flatnonzero(np.abs(array) > LARGEST_NUMBER)
-    if len(too_large):
-        what = f"is {array[too_large[0]]:g}: no finite number of single precision"
-        raise table.fault(too_large, values.name, what, f"Give a smaller number, {OR_BLANK}")
-    return array
 
 
 def other_type(table: Table, values: pl.Series, wanted: str) -> DataError:
