@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from benchmarks import scale, steps, trainings
+from benchmarks import deep, scale, steps, trainings
 from benchmarks.scale import BOTH, LEARNED, NODES, Job
 from benchmarks.steps import QUICK, Effort, Problem
 from benchmarks.timing import LARGE_GRAPH_THREADS, environment, measure_machine
@@ -53,6 +53,9 @@ class Case:
 STEP_GOALS = {"texas": 2.5, "actor": 6, "chameleon": 9, "squirrel": 16, "pubmed": 3}
 TEN_SPLITS_GOALS = {"texas": 6, "actor": 8, "chameleon": 12, "squirrel": 18, "pubmed": 4}
 GAT_GOALS = {"chameleon": 10, "squirrel": 10}
+DEEP_GOALS = {"minesweeper": 2, "tolokers": 4}
+DEEP_LAYERS = {"gcn": {"minesweeper": 12, "tolokers": 4}, "sage": {"minesweeper": 8, "tolokers": 4}}
+PRODUCTS_GOAL = Goal("at most", 1.3)
 OVERHEAD_GOAL = Goal("at most", 1.4)
 SEARCH_GOAL = Goal("at least", 3)
 GROWTH_GOAL = Goal("at most", 2.5)
@@ -85,6 +88,14 @@ def quick_cases() -> list[Case]:
         Case(f"step-{graph}", STEP, graph, partial(steps.measure_nlgcn, graph, QUICK)),
         Case(f"splits-{graph}", SPLITS, graph, partial(trainings.measure_ten_splits, graph, QUICK)),
         Case(f"gat-{graph}", GAT, graph, partial(steps.measure_gat, graph, QUICK)),
+        Case(f"deep-{graph}", DEEP, graph, partial(deep.measure_deep, graph, 8, QUICK)),
+        Case(
+            f"products-sage-{graph}",
+            DEEP_PRODUCTS.format("SAGE", 4),
+            graph,
+            partial(deep.measure_products, graph, "sage", 4, QUICK),
+            PRODUCTS_GOAL,
+        ),
         Case(f"overhead-{graph}", OVERHEAD, graph, partial(steps.measure_overhead, graph, QUICK), OVERHEAD_GOAL),
         Case(f"search-{graph}", SEARCH, graph, partial(trainings.measure_search, graph, QUICK), SEARCH_GOAL),
         Case(f"systems-{graph}", EVERY_SYSTEM, graph, partial(steps.measure_systems, graph, QUICK)),
@@ -97,6 +108,8 @@ STEP = "NLGCN, one training step"
 SPLITS = "NLGCN, ten splits × 200 epochs"
 GAT = "GAT 8 × 48, one training step"
 OVERHEAD = "NLGCN compared with GCN, one training step"
+DEEP = "deep residual GCN, 8 × 64, batch norm, one training step"
+DEEP_PRODUCTS = "deep residual {}, {} × 64, batch norm, one training step compared with its products"
 SEARCH = "NLMLP, search of 36 settings × 10 splits × 200 epochs"
 THREADS = "NLGCN, one training step, more threads than one"
 EVERY_SYSTEM = "every local and compared system, one training step"
@@ -109,6 +122,13 @@ def _small_cases(effort: Effort) -> Iterator[Case]:
         yield Case(f"step-{graph}", STEP, graph, partial(steps.measure_nlgcn, graph, effort), Goal("at least", goal))
     for graph, goal in GAT_GOALS.items():
         yield Case(f"gat-{graph}", GAT, graph, partial(steps.measure_gat, graph, effort), Goal("at least", goal))
+    for graph, goal in DEEP_GOALS.items():
+        yield Case(f"deep-{graph}", DEEP, graph, partial(deep.measure_deep, graph, 8, effort), Goal("at least", goal))
+    for system, graphs in DEEP_LAYERS.items():
+        for graph, layers in graphs.items():
+            what = DEEP_PRODUCTS.format(system.upper(), layers)
+            measure = partial(deep.measure_products, graph, system, layers, effort)
+            yield Case(f"products-{system}-{graph}", what, graph, measure, PRODUCTS_GOAL)
     for graph in STEP_GOALS:
         yield Case(f"overhead-{graph}", OVERHEAD, graph, partial(steps.measure_overhead, graph, effort), OVERHEAD_GOAL)
     for graph, goal in TEN_SPLITS_GOALS.items():

@@ -94,9 +94,11 @@ def our_step(problem: Problem, model: nn.Module, inputs: tuple[Any, ...]) -> Cal
     return step
 
 
-def peer_step(peer: nn.Module, inputs: tuple[Any, ...], y: Tensor, nodes: Tensor) -> Callable[[], None]:
-    """Return a training step of the peer, as it is usually written."""
-    optimizer = torch.optim.Adam(peer.parameters(), lr=LR, weight_decay=WEIGHT_DECAY)
+def peer_step(
+    peer: nn.Module, inputs: tuple[Any, ...], y: Tensor, nodes: Tensor, fused: bool | None = None
+) -> Callable[[], None]:
+    """Return a training step of the peer, as it is usually written, or with the fused Adam of torch."""
+    optimizer = torch.optim.Adam(peer.parameters(), lr=LR, weight_decay=WEIGHT_DECAY, fused=fused)
 
     def step() -> None:
         peer.train()

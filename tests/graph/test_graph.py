@@ -61,8 +61,8 @@ def test_a_missing_feature_is_left_to_the_models() -> None:
     graph = Graph(x, EDGES, Y)
     assert graph.has_missing_features
     assert not Graph(X, EDGES, Y).has_missing_features
-    for use in (lambda: graph.scale_features("unit-l2"), lambda: graph.require_features("a test")):
-        with pytest.raises(DataError, match=r"feature column 1 of node 2 is missing \(1 such"):
+    for use in (lambda: graph.scale_features("unit-l2"), lambda: graph.require_features()):
+        with pytest.raises(DataError, match=r"a missing feature value \(NaN\), in column 1 of node 2"):
             use()
 
 
@@ -119,6 +119,22 @@ def test_feature_scaling_leaves_zero_rows_alone(graph: Graph, form) -> None:
     assert (graph.x != form(X)).sum() == 0  # the original is untouched
     with pytest.raises(OptionError, match="unit-sums"):
         graph.scale_features("unit-sums")
+
+
+@pytest.mark.parametrize("scaling", ["unit-sum", "unit-l2"])
+def test_a_single_feature_keeps_its_size(scaling: str) -> None:
+    graph = Graph([[-3.0], [2.0], [0.5]], np.zeros((2, 0)), [0, 1, 0])
+    np.testing.assert_array_equal(graph.scale_features(scaling).x, graph.x)
+
+
+@pytest.mark.parametrize("scaling", ["unit-sum", "unit-l2"])
+@pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
+def test_rows_of_a_table_are_divided_by_one_number(scaling: str, kind: type) -> None:
+    x = np.array([[-3.0, 0], [2, 1], [0, 0]], np.float32)
+    graph = Graph(kind(x), np.zeros((2, 0)), [0, 1, 0], row_norm=2.0)
+    np.testing.assert_array_equal(graph.scale_features(scaling).dense_features(), x / 2)
+    np.testing.assert_array_equal(graph.scale_features("none").dense_features(), x)
+    assert graph.fingerprint != replace(graph, row_norm=None).fingerprint
 
 
 def test_a_graph_without_features_can_be_scaled() -> None:

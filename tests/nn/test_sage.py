@@ -9,7 +9,9 @@ from torch_geometric.nn import SAGEConv
 
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
+from nlgnn.nn import sage
 from nlgnn.nn.inputs import move
+from nlgnn.nn.kernels import two_products
 from nlgnn.nn.kernels.sparse import Operator
 from nlgnn.nn.local import MLP
 from nlgnn.nn.sage import GraphSAGE, MeanConvolution, mean_operator
@@ -186,3 +188,13 @@ def test_options_that_make_no_sense(options):
 def test_edges_are_needed():
     with pytest.raises(OptionError, match="edge_index"):
         GraphSAGE(3, 4, 2)(torch.ones(5, 3))
+
+
+def test_large_graphs_take_one_operation_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = randomise(GraphSAGE(3, 4, 2, num_layers=3, norm="batch", residual=True))
+    x, edges = noise(9, 3), random_edges(9, 20)
+    weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    expected = model(x, edges)
+    for module in (sage, two_products):
+        monkeypatch.setattr(module, "SMALL_PRODUCT", -1)
+    assert_same(model(x, edges), expected, [x, *weights], tolerance=1e-12)

@@ -10,7 +10,7 @@ from scipy import sparse
 from torch import Tensor
 
 from nlgnn.graph.features import FeaturesOnDisk
-from nlgnn.nn import LearnedOrder, Operator, inputs, orders
+from nlgnn.nn import LearnedOrder, Operator, inputs, learned_order
 from nlgnn.nn.kernels.streamed import StreamedFeatures
 from nn_samples import noise
 
@@ -83,7 +83,7 @@ def test_nodes_that_are_alike_do_not_blow_the_scale_up(kinds):
 @pytest.mark.parametrize("bounded", [True, False])
 def test_tight_clusters_do_not_push_nodes_beyond_single_precision(bounded, monkeypatch):
     if not bounded:
-        monkeypatch.setattr(orders, "FARTHEST", 1e30)
+        monkeypatch.setattr(learned_order, "FARTHEST", 1e30)
     torch.manual_seed(0)
     x = torch.randn(10, 4).double().repeat(20, 1) + 2e-4 * torch.randn(200, 4).double()
     order = LearnedOrder(4).double().eval()

@@ -18,7 +18,7 @@ from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn import GAT, GCN, MLP, DirGCN, GraphSAGE, NeighbourVote, NonLocal
 from nlgnn.nn.base import prepare
-from nlgnn.nn.orders import LearnedOrder
+from nlgnn.nn.learned_order import LearnedOrder
 from nlgnn.nn.versions import NLGCN
 from nn_samples import (
     assert_replicas_draw_as_alone,

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nlgnn.errors import DataError, NlgnnError, OptionError
-from nlgnn.graph.graph import Graph, as_features, as_floats, as_integers, weight_matrix
+from nlgnn.graph.arrays import as_features, as_floats, as_integers, weight_matrix
+from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 
 MASKS = ("train_mask", "val_mask", "test_mask")

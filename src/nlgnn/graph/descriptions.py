@@ -11,7 +11,8 @@ A description is a matrix with one row per node. The name of a description says 
 ================  ====================================================================================
 
 Links and means ignore the direction of edges. The prefix `out-` restricts them to edges that start at the node, and
-`in-` to edges that end at it: `out-links`, `in-two-hop-means`. Loops, repeated edges and edge weights are ignored.
+`in-` to edges that end at it: `out-links`, `in-two-hop-means`. If edges have types, `links by NAME` and `means by NAME`
+take the edges of one type. Loops, repeated edges and edge weights are ignored.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from nlgnn.errors import OptionError, nearest
-from nlgnn.graph.graph import Graph, row_norms
+from nlgnn.graph.arrays import row_norms
+from nlgnn.graph.graph import Graph
 
 Description: TypeAlias = NDArray[Any] | sparse.csr_array
 
 KINDS = ("links", "means", "two-hop-means")
 DIRECTIONS = ("", "out-", "in-")
+BY, BY_TYPE = " by ", ("links", "means")  # descriptions of the edges of one type
 DESCRIPTIONS = ("features", *(direction + kind for kind in KINDS for direction in DIRECTIONS), "degrees")
 
 
@@ -55,17 +58,45 @@ def description_names(graph: Graph) -> tuple[str, ...]:
         names = [name for name in names if name == "features"]
     if not has_direction(graph):
         names = [name for name in names if _parse(name).direction == ""]
+    for kind in BY_TYPE:
+        if kind in names:
+            names += [f"{kind}{BY}{one}" for one, relation in graph.relations.items() if relation.num_edges]
     return tuple(names)
+
+
+def is_description(name: str) -> bool:
+    """Return whether a text is the name of a description, of all edges or of those of one type."""
+    kind, by, _ = name.partition(BY)
+    return kind in (BY_TYPE if by else DESCRIPTIONS)
 
 
 def uses_features(name: str) -> bool:
     """Return whether a description is made of features."""
-    return name == "features" or name.endswith("means")
+    return name == "features" or name.partition(BY)[0].endswith("means")
 
 
 def identifies_nodes(name: str) -> bool:
     """Return whether the columns of a description are nodes, so that it cannot be compared between graphs."""
-    return name.endswith("links")
+    return name.partition(BY)[0].endswith("links")
+
+
+def listed_descriptions(text: str) -> tuple[str, ...]:
+    """Return the names in a text such as out-links+means; "all" stands for all but means over two hops.
+
+    Raises:
+        OptionError: If a name is unknown.
+
+    Example:
+        >>> listed_descriptions("out-links+means")
+        ('out-links', 'means')
+    """
+    if text == "all":
+        return tuple(name for name in DESCRIPTIONS if not name.endswith("two-hop-means"))
+    names = tuple(text.split("+"))
+    for name in names:
+        if not is_description(name):
+            raise OptionError(f"descriptions={text!r}: {name!r} is not a description.", nearest(name, DESCRIPTIONS))
+    return names
 
 
 def describe(graph: Graph, name: str) -> Description:
@@ -77,7 +108,7 @@ def describe(graph: Graph, name: str) -> Description:
 
     Args:
         graph: The graph.
-        name: A name in `DESCRIPTIONS`.
+        name: A name in `DESCRIPTIONS`, or one of them for a type of edges, such as `means by call`.
 
     Returns:
         A matrix of one row per node, sparse (CSR) if the features or links that it is made of are.
@@ -93,20 +124,33 @@ def describe(graph: Graph, name: str) -> Description:
         >>> describe(path, "out-links").toarray().tolist()
         [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
     """
-    if name not in DESCRIPTIONS:
+    if not is_description(name):
         raise OptionError(f"{name!r} is not a description of nodes.", nearest(name, DESCRIPTIONS))
     if name == "features":
         return _features(graph)
     if name == "degrees":
         degrees = [np.diff(adjacency(graph, direction).indptr) for direction in ("out-", "in-")]
         return np.log1p(np.stack(degrees, axis=1), dtype=np.float32)
+    name, by, edge_type = name.partition(BY)
     direction, kind = _parse(name)
-    neighbours = adjacency(graph, direction)
+    neighbours = relation_adjacency(graph, edge_type, direction) if by else adjacency(graph, direction)
     if kind == "links":
         return weighted_columns(neighbours)
     means = mean_matrix(neighbours)
     once = means @ _features(graph)
     return once if kind == "means" else means @ once
+
+
+def comparable_rows(graph: Graph, name: str) -> Description:
+    """Return a description whose rows have length 1, so that it can be compared; degrees are returned as they are.
+
+    Raises:
+        DataError: If a value is missing.
+    """
+    if uses_features(name):
+        graph.require_features()
+    rows = describe(graph, name)
+    return rows if name == "degrees" else unit_rows(rows)
 
 
 def has_direction(graph: Graph) -> bool:
@@ -126,6 +170,14 @@ def adjacency(graph: Graph, direction: str = "", weighted: bool = False) -> spar
         return graph.undirected_weights if weighted else graph.undirected_adjacency
     outgoing = graph.directed_weights if weighted else graph.directed_adjacency
     return outgoing if direction == "out-" else sparse.csr_array(outgoing.T)
+
+
+def relation_adjacency(graph: Graph, edge_type: str, direction: str = "") -> sparse.csr_array:
+    """Return the matrix of `adjacency` for the edges of one type, which is empty if the graph has no such edge."""
+    relation = graph.relations.get(edge_type)
+    if relation is None:
+        return sparse.csr_array((graph.num_nodes, graph.num_nodes), dtype=np.float32)
+    return adjacency(relation, direction)
 
 
 def mean_matrix(weights: sparse.csr_array, dtype: DTypeLike = np.float32) -> sparse.csr_array:

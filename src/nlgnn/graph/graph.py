@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nlgnn.errors import DataError, OptionError
+from nlgnn.graph.arrays import as_features, as_floats, as_integers, pattern_of, row_norms, weight_matrix
 from nlgnn.graph.features import FeaturesOnDisk, row_chunks
-from nlgnn.graph.splits import Split
+from nlgnn.graph.splits import TIME, Split
 
 FeatureScaling = Literal["none", "unit-sum", "unit-l2"]
 
@@ -36,6 +37,12 @@ class Graph:
         splits: The splits that came with the data, by protocol.
         edge_weight: The weights of the edges, `[num_edges]`, numbers from 0 on; None for edges without weights. An edge
             of weight 0 is ignored.
+        row_norm: The number by which `scale_features` divides all features, for columns of a table. None divides each
+            row by its own norm, which suits bags of words.
+        later_edges: The mask of edges that appear in the test period only, `[num_edges]`. Models are trained and
+            validated without them; None if there are none.
+        edge_type: The number of the type of each edge, `[num_edges]`; None for edges of one type.
+        edge_types: The names of the types.
 
     Raises:
         DataError: If the arrays do not fit each other. The error names the first node or edge at fault.
@@ -54,6 +61,10 @@ class Graph:
     node_names: tuple[str, ...] | None
     splits: Mapping[str, tuple[Split, ...]]
     edge_weight: NDArray[np.float32] | None
+    row_norm: float | None
+    later_edges: NDArray[np.bool_] | None
+    edge_type: NDArray[np.int64] | None
+    edge_types: tuple[str, ...]
 
     # Written out because arguments are converted: lists, other number types, other sparse formats.
     def __init__(
@@ -67,6 +78,10 @@ class Graph:
         node_names: Sequence[str] | None = None,
         splits: Mapping[str, Sequence[Split]] | None = None,
         edge_weight: object = None,
+        row_norm: float | None = None,
+        later_edges: object = None,
+        edge_type: object = None,
+        edge_types: Sequence[str] = (),
     ) -> None:
         labels = as_integers(y, f"graph {name!r}: labels")
         values = {
@@ -79,6 +94,10 @@ class Graph:
             "node_names": None if node_names is None else tuple(node_names),
             "splits": {protocol: tuple(fixed) for protocol, fixed in (splits or {}).items()},
             "edge_weight": None if edge_weight is None else as_floats(edge_weight, f"graph {name!r}: weights"),
+            "row_norm": row_norm,
+            "later_edges": None if later_edges is None else np.asarray(later_edges, bool),
+            "edge_type": None if edge_type is None else as_integers(edge_type, f"graph {name!r}: types of edges"),
+            "edge_types": tuple(edge_types),
         }
         for field_name, value in values.items():
             object.__setattr__(self, field_name, value)  # the class is frozen
@@ -106,6 +125,7 @@ class Graph:
                 "Remove the edge or add the node.",
             )
         self._reject_bad_weights()
+        self._reject_bad_columns_of_edges()
         outside = np.flatnonzero((self.y < -1) | (self.y >= len(self.class_names)))
         if len(outside):
             raise DataError(
@@ -140,6 +160,21 @@ class Graph:
         if weight.sum(dtype=np.float64) > np.finfo(np.float32).max:  # otherwise no partial sum can overflow
             raise DataError(
                 f"{where}: the weights of its edges add up to more than 3e38.", "Divide all of them by a number."
+            )
+
+    def _reject_bad_columns_of_edges(self) -> None:
+        where, shape = f"graph {self.name!r}", (self.edge_index.shape[1],)
+        for name, column in (("later_edges", self.later_edges), ("edge_type", self.edge_type)):
+            if column is not None and column.shape != shape:
+                raise DataError(
+                    f"{where}: {shape[0]} edges, but {name} of shape {column.shape}.",
+                    "Give one value per edge: [num_edges].",
+                )
+        types = self.edge_type
+        if types is not None and types.size and not 0 <= types.min() <= types.max() < len(self.edge_types):
+            raise DataError(
+                f"{where}: types of edges from {types.min()} to {types.max()}, but {len(self.edge_types)} names.",
+                "Number the types from 0 and name each in edge_types.",
             )
 
     def _reject_bad_features(self) -> None:
@@ -201,15 +236,20 @@ class Graph:
         """True if a feature is missing (NaN)."""
         return isinstance(self.x, np.ndarray) and any(bool(np.isnan(rows).any()) for _, rows in row_chunks(self.x))
 
-    def require_features(self, what: str) -> None:
-        """Raise a `DataError` if a feature is missing, for work that cannot do without; `what` names the work."""
+    def require_features(self, otherwise: str = "or train trees.") -> None:
+        """Raise a `DataError` if a feature is missing.
+
+        Args:
+            otherwise: What to do instead of filling missing values, which ends the error.
+        """
         if self.has_missing_features:
             missing = np.argwhere(np.isnan(np.asarray(self.x)))
             node, column = missing[0].tolist()
+            count = "a missing feature value" if len(missing) == 1 else f"{len(missing)} missing feature values"
+            first = "" if len(missing) == 1 else "the first "
             raise DataError(
-                f"graph {self.name!r}: feature column {column} of node {node} is missing ({len(missing)} such values "
-                f"in all), which {what} cannot take.",
-                "Fill them, such as by np.where(np.isnan(x), np.nanmean(x, axis=0), x), or train trees.",
+                f"graph {self.name!r} has {count} (NaN), {first}in column {column} of node {node}.",
+                f"Fill missing values, such as by np.nan_to_num(x), {otherwise}",
             )
 
     @cached_property
@@ -232,8 +272,41 @@ class Graph:
         """`undirected_adjacency` with the weights of edges; the larger weight of two directions counts."""
         return weight_matrix(self.edge_index, self.edge_weight, self.num_nodes, both_directions=True)
 
+    @cached_property
+    def past(self) -> Graph:
+        """The graph without its `later_edges`, on which models are trained and validated."""
+        if self.later_edges is None:
+            return self
+        return replace(self.with_edges(~self.later_edges), later_edges=None)
+
+    @cached_property
+    def relations(self) -> dict[str, Graph]:
+        """The edges of each type as a graph without features; empty for edges of one type."""
+        if self.edge_type is None:
+            return {}
+        bare = replace(self, x=np.zeros((self.num_nodes, 0), np.float32), splits={}, later_edges=None)
+        return {name: bare.with_edges(self.edge_type == number) for number, name in enumerate(self.edge_types)}
+
+    def with_edges(self, kept: NDArray[np.bool_]) -> Graph:
+        """Return the graph with those of its edges for which `kept` is true."""
+        return replace(
+            self,
+            edge_index=self.edge_index[:, kept],
+            edge_weight=None if self.edge_weight is None else self.edge_weight[kept],
+            edge_type=None if self.edge_type is None else self.edge_type[kept],
+            later_edges=None if self.later_edges is None else self.later_edges[kept],
+        )
+
+    @property
+    def time_split(self) -> Split | None:
+        """The split by time that belongs to `later_edges`, if any."""
+        return next((split for splits in self.splits.values() for split in splits if split.protocol == TIME), None)
+
     def scale_features(self, scaling: FeatureScaling | str) -> Graph:
         """Return the graph with scaled feature rows. Rows of zeros stay zero.
+
+        A single feature is never scaled, because only its sign would be left. If the graph has a `row_norm`, all rows
+        are divided by it.
 
         Args:
             scaling: "unit-sum" divides a row by the sum of its absolute values, "unit-l2" by its L2 norm, "none"
@@ -254,12 +327,18 @@ class Graph:
             return self
         if scaling not in powers:
             raise OptionError(f"features={scaling!r} is unknown.", "Choose none, unit-sum or unit-l2.")
-        self.require_features(f"the scaling {scaling!r}")
-        x = self.x
+        self.require_features()
+        x, power = self.x, powers[scaling]
+        if self.num_features == 1:
+            return self
+        if self.row_norm is not None:
+            factors = np.full(self.num_nodes, 1 / self.row_norm)
+        elif isinstance(x, sparse.csr_array):
+            factors = 1 / row_norms(x, power)
+        else:
+            factors = 1 / np.concatenate([row_norms(rows, power) for _, rows in row_chunks(x)])
         if isinstance(x, sparse.csr_array):
-            scaled = sparse.diags_array(1 / row_norms(x, powers[scaling])) @ x
-            return replace(self, x=scaled.astype(np.float32))
-        factors = 1 / np.concatenate([row_norms(rows, powers[scaling]) for _, rows in row_chunks(x)])
+            return replace(self, x=(sparse.diags_array(factors) @ x).astype(np.float32))
         if isinstance(x, FeaturesOnDisk):
             return replace(self, x=x.multiplied(factors))
         # Multiplied in double precision; `out` avoids a whole array of it.
@@ -278,7 +357,7 @@ class Graph:
     def fingerprint(self) -> str:
         """A hash of features, edges, weights and labels: graphs of one fingerprint give the same results."""
         sizes = (self.num_nodes, self.num_features, self.num_classes, self.directed)
-        digest = hashlib.sha256(repr(sizes).encode())
+        digest = hashlib.sha256(repr(sizes if self.row_norm is None else (*sizes, self.row_norm)).encode())
         x = self.x
         if isinstance(x, sparse.csr_array):
             # The fingerprint must not depend on the integer type that SciPy chooses for its indices.
@@ -287,80 +366,9 @@ class Graph:
         else:
             for _, rows in row_chunks(x):
                 digest.update(np.ascontiguousarray(rows).data)
-        for array in (self.edge_index, self.y, *(() if self.edge_weight is None else (self.edge_weight,))):
+        optional = [array for array in (self.edge_weight, self.later_edges, self.edge_type) if array is not None]
+        for array in (self.edge_index, self.y, *optional):
             digest.update(np.ascontiguousarray(array).data)
+        if self.edge_type is not None:
+            digest.update(repr(self.edge_types).encode())
         return digest.hexdigest()[:16]
-
-
-def row_norms(rows: NDArray[np.floating] | sparse.csr_array, power: int) -> NDArray[np.float64]:
-    """Return the L1 or L2 norm of each row; 1 for rows of zeros, so that division does not change them."""
-    norms: NDArray[np.float64] = (abs(rows).astype(np.float64) ** power).sum(axis=1) ** (1 / power)
-    norms[norms == 0] = 1
-    return norms
-
-
-def as_features(values: object, what: str) -> NDArray[np.float32] | sparse.csr_array | FeaturesOnDisk:
-    """Return features as float32: dense, CSR or on disk as given. Raise an error if the values are not numbers."""
-    if isinstance(values, FeaturesOnDisk):
-        return values
-    if isinstance(values, np.memmap) and values.filename is not None:  # a copy of a map has no file
-        return FeaturesOnDisk.from_memmap(values, what)
-    if not sparse.issparse(values):
-        return as_floats(values, what)
-    with np.errstate(over="ignore"):
-        # A copy, because the next two lines work in place and give equal matrices one form.
-        x = sparse.csr_array(values, dtype=np.float32, copy=True)
-    x.sum_duplicates()
-    x.eliminate_zeros()
-    return x
-
-
-def as_floats(values: object, what: str) -> NDArray[np.float32]:
-    """Return an array of float32. Raise an error if the values are not numbers."""
-    try:
-        with np.errstate(over="ignore"):  # values too large for float32 become inf, which is reported later
-            return np.asarray(values, np.float32)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{what} are not an array of numbers: {error}.", "Encode text and categories first.") from error
-
-
-def as_integers(values: object, what: str) -> NDArray[np.int64]:
-    """Return integers as int64. Raise an error if the values are not whole numbers."""
-    array = np.asarray(values)
-    if array.size and array.dtype.kind not in "iu":
-        how = "Give whole numbers. For names: class_names, y = np.unique(names, return_inverse=True)."
-        raise DataError(f"{what} are of type {array.dtype}.", how)
-    return array.astype(np.int64, copy=False)
-
-
-def weight_matrix(
-    edge_index: NDArray[np.int64],
-    weight: NDArray[np.float32] | None,
-    num_nodes: int,
-    both_directions: bool,
-    loops: bool = False,
-) -> sparse.csr_array:
-    """Return the matrix of edge weights (row = source, column = target).
-
-    Weights of repetitions add up, and entries of 0 are removed. Without weights every entry is 1. With both directions,
-    a pair of nodes has the larger weight of the two, so that it makes no difference whether an edge is given in one
-    direction or in both. Kipf and Welling take the maximum too.
-    """
-    source, target = edge_index
-    kept = (source != target) | loops
-    # SciPy would convert them to this type anyway, after a copy of twice the size.
-    number = np.int32 if num_nodes <= np.iinfo(np.int32).max else np.int64
-    ends = source[kept].astype(number), target[kept].astype(number)
-    values = np.ones(len(ends[0]), np.float32) if weight is None else weight[kept]
-    matrix = sparse.csr_array((values, ends), shape=(num_nodes, num_nodes))
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    if weight is None:
-        matrix.data[:] = 1
-    return sparse.csr_array(matrix.maximum(matrix.T)) if both_directions else matrix
-
-
-def pattern_of(matrix: sparse.csr_array) -> sparse.csr_array:
-    """Return the matrix with 1 for every entry; both share their index arrays."""
-    ones = np.ones(matrix.nnz, np.float32)
-    return sparse.csr_array((ones, matrix.indices, matrix.indptr), shape=matrix.shape)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 # Tenths of every class for training and validation; the rest is for test.
 RANDOM_PROTOCOLS = {"random-60": (6, 2), "random-10": (1, 1)}
-FIXED_PROTOCOLS = ("geom-gcn", "heterophilous", "linkx", "ogb", "column")
+TIME, GROUP = "time", "group"  # see nlgnn.graph.column_splits
+OWN_PROTOCOLS = (TIME, GROUP, "column")  # of users' tables, the first of which that a graph has is its default
+FIXED_PROTOCOLS = ("geom-gcn", "heterophilous", "linkx", "ogb", *OWN_PROTOCOLS)
 
 
 @dataclass(frozen=True, eq=False, init=False)

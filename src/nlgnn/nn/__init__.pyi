@@ -15,6 +15,7 @@ from .baselines.simp_gcn import SimPGCN as SimPGCN
 from .inputs import Inputs as Inputs
 from .kernels.sparse import Operator as Operator
 from .kernels.sparse import spmm as spmm
+from .learned_order import LearnedOrder as LearnedOrder
 from .local import GAT as GAT
 from .local import GCN as GCN
 from .local import MLP as MLP
@@ -22,7 +23,6 @@ from .mixing import GlobalAttention as GlobalAttention
 from .mixing import SortedConv as SortedConv
 from .neighbour_vote import NeighbourVote as NeighbourVote
 from .non_local import NonLocal as NonLocal
-from .orders import LearnedOrder as LearnedOrder
 from .orders import Order as Order
 from .orders import RandomOrder as RandomOrder
 from .orders import Ranking as Ranking

@@ -21,6 +21,8 @@ from nlgnn.nn.kernels.dropout import Dropout, RandomModule
 from nlgnn.nn.layers import cross_entropy
 from nlgnn.nn.norm import BatchNorm
 
+TRAIN_ANOTHER = "Train a model that reads features, such as nlgcn or nlmlp."
+
 # Types of options, which `nlgnn.models` checks before any model is built, and `checked` when one is built.
 Count = Annotated[int, Field(ge=1)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
@@ -98,6 +100,7 @@ class Model(nn.Module):
         identifies_nodes: Whether the model knows nodes by their number and is of use on its own graph only.
         reads_labels: Whether training labels are part of the input, as with `label_input`.
         uses_edge_weights: Whether edge weights change the result, where a graph has some.
+        uses_edge_types: Whether types of edges change the result, where a graph has some.
         estimable: Whether memory can be estimated by training on small random graphs.
         can_recompute: Whether the model can compute in parts, and again in the backward pass, to save memory.
         recompute: Whether it does so. The trainer sets it.
@@ -108,6 +111,7 @@ class Model(nn.Module):
     identifies_nodes: bool = False
     reads_labels: bool = False
     uses_edge_weights: bool = False
+    uses_edge_types: bool = False
     estimable: bool = True
     can_recompute: bool = False
     recompute: bool = False
@@ -122,6 +126,11 @@ class Model(nn.Module):
         if type(self).__module__.partition(".")[0] != "nlgnn":
             return False
         return not any(True for _ in self.buffers()) and not any(map(_is_random, self.modules()))
+
+    @property
+    def way_to_new_nodes(self) -> str:
+        """Return what to do instead, in a sentence, where the model is of use on its own graph only."""
+        return "Train it without label_input." if self.reads_labels else TRAIN_ANOTHER
 
     @property
     def unwrapped(self) -> nn.Module:
@@ -210,6 +219,7 @@ class ForeignModel(Model):
         inner = [part for part in module.modules() if isinstance(part, Model)]
         self.identifies_nodes = bool(getattr(module, "identifies_nodes", any(part.identifies_nodes for part in inner)))
         self.uses_edge_weights = bool(inner) and inner[0].uses_edge_weights
+        self.uses_edge_types = bool(inner) and inner[0].uses_edge_types
         self.estimable = all(part.estimable for part in inner)
         self.can_recompute = any(part.can_recompute for part in inner)
 
@@ -244,7 +254,7 @@ def as_model(module: nn.Module) -> Model:
 
 def prepare(module: nn.Module, graph: Graph, device: torch.device | None = None) -> tuple[Any, ...]:
     """Return what a module's forward takes for a graph, in the module's floating-point type and on a device."""
-    graph.require_features(type(module).__name__)
+    graph.require_features()
     parameters = (parameter.dtype for parameter in module.parameters() if parameter.is_floating_point())
     return move(as_model(module).prepare(graph), device, next(parameters, torch.float32))
 

@@ -12,12 +12,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from nlgnn.graph.descriptions import Description
 from nlgnn.graph.features import FeaturesOnDisk
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.kernels.sparse import Operator
 from nlgnn.nn.kernels.streamed import StreamedFeatures
 
 ROWS_AT_ONCE = 2**16
+# A table with a larger share of entries is stored dense. A sparse table takes four times the memory per entry, for its
+# column and the transpose, and its product is faster up to about half of all entries.
+DENSE_SHARE = 0.25
 Features = Float[Tensor, "n d"] | Operator | StreamedFeatures
 Edges = Int[Tensor, "2 m"] | Operator | None
 TAKES_WHAT_IT_PREPARES = (
@@ -56,6 +60,19 @@ def features(graph: Graph) -> Tensor | Operator | StreamedFeatures:
     if isinstance(graph.x, FeaturesOnDisk):
         return StreamedFeatures(graph.x)
     return Operator.from_scipy(graph.x) if isinstance(graph.x, sparse.csr_array) else _tensor(graph.x)
+
+
+def stored(table: Description) -> Description:
+    """Return a sparse table dense, if too many entries are not zero."""
+    if isinstance(table, np.ndarray) or table.nnz <= DENSE_SHARE * table.shape[0] * table.shape[1]:
+        return table
+    dense: NDArray[Any] = table.toarray()
+    return dense
+
+
+def as_input(table: Description) -> Tensor | Operator:
+    """Return a table as a first layer takes it."""
+    return Operator.from_scipy(table) if isinstance(table, sparse.csr_array) else _tensor(table)
 
 
 def undirected_edges(graph: Graph) -> Int[Tensor, "2 m"]:
@@ -106,6 +123,6 @@ def inverse_deviations(g: Tensor | StreamedFeatures) -> Float[Tensor, " d"]:
     return torch.where(varies, 1 / deviations.clamp(min=1e-300), 0.0)
 
 
-def _tensor(values: NDArray[np.float32]) -> Tensor:
+def _tensor(values: NDArray[np.floating]) -> Tensor:
     """Return a tensor that shares memory with the array. Read-only arrays, such as table columns, are copied."""
     return torch.from_numpy(values if values.flags.writeable else values.copy())

@@ -141,7 +141,7 @@ class MLP(UniformStack, LocalModel):
         label_channels: Number of classes, for `label_input`. The default is `out_channels`.
     """
 
-    uses_edge_weights = True  # without edges, no weights are ignored
+    uses_edge_weights = uses_edge_types = True  # without edges, no weights or types are ignored
 
     layer, skip, drops_inputs = FeatureLinear, nn.Identity, True
 

@@ -3,8 +3,8 @@ r"""NeighbourVote: local logits plus votes of training nodes that are near in a 
 .. math::
     \mathrm{logits}_v = L_v + \alpha\, e^s q_v
 
-with the mean residuals :math:`q` of :mod:`nlgnn.nn.orders`, a learned strength :math:`s`, and a share :math:`\alpha`
-that validation chooses after every epoch; 0 is the local model alone.
+with the votes :math:`q` of :mod:`nlgnn.nn.learned_order`, a learned strength :math:`s`, and a share :math:`\alpha` that
+validation chooses after every epoch; 0 is the local model alone.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Model, as_model, checked
 from nlgnn.nn.label_input import check_known, check_own_nodes
 from nlgnn.nn.layers import cross_entropy
+from nlgnn.nn.learned_order import LearnedOrder
 from nlgnn.nn.non_local import check_embedding, quiet_embedding
-from nlgnn.nn.orders import LearnedOrder
 
 SHARES = (0.0, 0.25, 0.5, 1.0, 2.0)  # that validation chooses from
 VOTES_HAVE_TRIES = "validation chooses the weight of votes, so that their validation figures are optimistic"
@@ -67,7 +67,7 @@ class NeighbourVote(Model):
                 "Use label_input=0, or the model without votes.",
             )
         self.stackable, self.estimable, self.can_recompute = inner.stackable, inner.estimable, inner.can_recompute
-        self.uses_edge_weights = inner.uses_edge_weights
+        self.uses_edge_weights, self.uses_edge_types = inner.uses_edge_weights, inner.uses_edge_types
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
@@ -92,7 +92,7 @@ class NeighbourVote(Model):
             known: The labels of training nodes, and -1 for all other nodes.
         """
         as_model(self.local).start(self.space.local_inputs(inputs), known)
-        self.space.start(inputs)
+        self.space.start(inputs, known)
         check_known(known, self.known)
         self.known.data.copy_(known)
 

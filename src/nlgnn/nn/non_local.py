@@ -48,7 +48,7 @@ class NonLocal(Model):
         out_channels: Number of classes.
         kernel_size: Number of positions that one convolution covers, odd. A kernel of 1 mixes no nodes: a control.
         num_convs: Number of convolutions along the order.
-        conv_dropout: Share of units dropped between the convolutions. By default 0, and `dropout` in a named model.
+        conv_dropout: Share of units dropped between convolutions. By default 0, and `dropout` in a named model.
         zero_init: Whether the last convolution starts at zero.
         order: "score" sorts by the learned score, "random" at random, a control; or an `Order` of your own.
         score_bias: Whether the score has a bias. It changes the factor, not the order.
@@ -126,7 +126,7 @@ class NonLocal(Model):
         self._local_takes_batch = "batch" in inspect.signature(local.forward).parameters
         self.identifies_nodes = inner.identifies_nodes or order.identifies_nodes
         self.uses_edge_weights, self.estimable = inner.uses_edge_weights, inner.estimable
-        self.can_recompute = inner.can_recompute
+        self.can_recompute, self.uses_edge_types = inner.can_recompute, inner.uses_edge_types
 
     @property
     def stackable(self) -> bool:  # type: ignore[override]
@@ -148,7 +148,7 @@ class NonLocal(Model):
 
     def start(self, inputs: tuple[Any, ...], known: Int[Tensor, " n"]) -> None:
         as_model(self.local).start(self.order.local_inputs(inputs), known)
-        self.order.start(inputs)
+        self.order.start(inputs, known)
 
     def forward(self, *inputs: Any, batch: Int[Tensor, " n"] | None = None) -> Float[Tensor, "n c"]:
         """Return logits.

@@ -14,15 +14,12 @@ on, so that other nodes and other graphs do not change them.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nlgnn.nn.kernels.function import Kernel, in_front
-
-EPSILON = 1e-5  # as in torch.nn.BatchNorm1d
+from nlgnn.nn.kernels.batch_norm import EPSILON, normalised
+from nlgnn.nn.kernels.dropout import Dropout
 
 
 class BatchNorm(nn.Module):
@@ -53,9 +50,9 @@ class BatchNorm(nn.Module):
 
     def forward(self, h: Float[Tensor, "n f"]) -> Float[Tensor, "n f"]:
         if self.training:
-            normalised: Tensor = _BatchNorm.apply(h, self.weight, self.bias)[0]
-            return normalised
-        mean, _, variance = _statistics(h)
+            return normalised(h, self.weight, self.bias)
+        mean = h.mean(0, keepdim=True)
+        variance = (h - mean).square().mean(0, keepdim=True)
         if self.storing:
             self.mean.copy_(mean.squeeze(0))
             self.variance.copy_(variance.squeeze(0))
@@ -65,40 +62,9 @@ class BatchNorm(nn.Module):
             variance = torch.where(self.stored > 0, self.variance, variance)
         return torch.addcmul(self.bias, h - mean, self.weight * (variance + EPSILON).rsqrt())
 
-
-class _BatchNorm(Kernel):
-    """Batch normalisation in training. The kernels of torch take four times as long, most of it in backward."""
-
-    @staticmethod
-    def forward(h: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        _, centred, variance = _statistics(h)  # replicas have an additional leading axis
-        inverse = (variance + EPSILON).rsqrt()
-        return torch.addcmul(bias.unsqueeze(-2), centred, weight.unsqueeze(-2) * inverse), centred, inverse
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.save_for_backward(inputs[1], *output[1:])
-        ctx.mark_non_differentiable(*output[1:])
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor, *_: None) -> tuple[Tensor, Tensor, Tensor]:
-        weight, centred, inverse = ctx.saved_tensors
-        to_bias = gradient.sum(-2, keepdim=True)
-        to_weight = (gradient * centred).sum(-2, keepdim=True).mul_(inverse)
-        # With x = centred * inverse, it is weight * inverse * (gradient - mean(gradient) - x * mean(gradient * x)).
-        factor = weight.unsqueeze(-2) * inverse
-        share = factor / -centred.shape[-2]
-        to_h = torch.addcmul(share * to_bias, centred, share * inverse * to_weight).addcmul_(gradient, factor)
-        return to_h, to_weight.squeeze(-2), to_bias.squeeze(-2)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], *tensors: Tensor) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        return _BatchNorm.apply(*in_front(info, in_dims, tensors)), (0, 0, 0)
-
-
-def _statistics(h: Float[Tensor, "*replicas n f"]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the mean of each column, the centred rows and the variance of each column, with the axis of rows kept."""
-    mean = h.mean(-2, keepdim=True)
-    centred = h - mean
-    return mean, centred, centred.square().mean(-2, keepdim=True)
+    def hidden(self, h: Float[Tensor, "n f"], dropout: Dropout, *place: int) -> Float[Tensor, "n f"]:
+        """Return `dropout(relu(self(h)), *place)`, one operation in training."""
+        if self.training:
+            return normalised(h, self.weight, self.bias, relu=True, masks=dropout.masks(h, *place))
+        normal: Tensor = self(h)
+        return normal.relu_()

@@ -24,10 +24,13 @@ from nlgnn.graph.descriptions import mean_matrix
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import drop_features
 from nlgnn.nn.inputs import Edges, Features, Inputs, features
-from nlgnn.nn.kernels.sparse import Operator, spmm
+from nlgnn.nn.kernels.sparse import SMALL_PRODUCT, Operator, spmm
+from nlgnn.nn.kernels.two_products import own_and_sent
 from nlgnn.nn.layers import numpy_type, times
 from nlgnn.nn.local import given
 from nlgnn.nn.stack import UniformStack
+
+NARROW_INPUT = 512  # columns; wider ones are better read once than twice
 
 
 class MeanConvolution(nn.Module):
@@ -48,6 +51,9 @@ class MeanConvolution(nn.Module):
         nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, x: Features, mean: Operator) -> Float[Tensor, "n f"]:
+        large = mean.columns.numel() * len(self.bias) > SMALL_PRODUCT
+        if isinstance(x, Tensor) and large and self.weight.shape[0] <= NARROW_INPUT:
+            return own_and_sent(mean, x, *self.weight.chunk(2, dim=1)).add_(self.bias)
         own, of_neighbours = times(x, self.weight).chunk(2, dim=1)
         return spmm(mean, of_neighbours).add_(own).add_(self.bias)
 

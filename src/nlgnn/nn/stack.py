@@ -42,7 +42,7 @@ from nlgnn.nn.inputs import Features
 from nlgnn.nn.kernels.dropout import Dropout
 from nlgnn.nn.kernels.sparse import Operator
 from nlgnn.nn.label_input import LabelInput
-from nlgnn.nn.layers import FeatureLinear, Projection, divided_by_length
+from nlgnn.nn.layers import FeatureLinear, GraphConvolution, Projection, divided_by_length
 from nlgnn.nn.norm import BatchNorm
 
 Norm = Literal["none", "batch", "layer"]
@@ -143,10 +143,8 @@ class DeepStack(nn.Module):
         if self.labels is not None:
             h = h + self.labels(x.shape[0])
         hidden = []
-        for number, layer in enumerate(self.layers):
-            h = layer(h, operator) + self.skips[number](h) if self.skips else layer(h, operator)
-            h = self.norms[number](h) if self.norms else h
-            h = dropout(activation(h), number)
+        for number in range(len(self.layers)):
+            h = self._activated(number, self._convolved(number, h, operator), dropout, activation)
             h = divided_by_length(h) if self.options.row_norm else h
             hidden.append(h)
         if self.options.jumping == "cat":
@@ -154,6 +152,26 @@ class DeepStack(nn.Module):
         elif self.options.jumping == "max":
             h = reduce(larger, hidden)
         result: Tensor = self.last(h, operator)
+        return result
+
+    def _convolved(self, number: int, h: Any, operator: Operator | None) -> Tensor:
+        """Return the result of a convolution, with its residual connection."""
+        layer = self.layers[number]
+        skip = self.skips[number] if self.skips else None
+        if isinstance(layer, GraphConvolution) and isinstance(skip, Projection):
+            assert operator is not None  # prepared by GCN
+            return layer.with_skip(h, operator, skip.weight)
+        result: Tensor = layer(h, operator) if skip is None else layer(h, operator) + skip(h)
+        return result
+
+    def _activated(
+        self, number: int, h: Tensor, dropout: Dropout, activation: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "n f"]:
+        """Return a hidden layer after normalisation, activation and dropout."""
+        norm = self.norms[number] if self.norms else None
+        if isinstance(norm, BatchNorm) and activation is F.relu:
+            return norm.hidden(h, dropout, number)
+        result: Tensor = dropout(activation(h if norm is None else norm(h)), number)
         return result
 
 

@@ -12,28 +12,21 @@ from torch import nn
 
 from nlgnn.errors import OptionError, nearest
 from nlgnn.nn.base import Count, Model, checked
+from nlgnn.nn.learned_order import LearnedOrder
 from nlgnn.nn.local import GAT, GCN, MLP
 from nlgnn.nn.neighbour_vote import NeighbourVote
 from nlgnn.nn.non_local import NonLocal
-from nlgnn.nn.orders import LearnedOrder
 from nlgnn.nn.stack import Jumping, Norm
 
 
-def learned_space(
-    in_channels: int, num_nodes: int | None, options: dict[str, Any], random: bool = False
-) -> LearnedOrder:
+def learned_space(in_channels: int, options: dict[str, Any], random: bool = False) -> LearnedOrder:
     """Return a learned space from the options of a named model.
 
     Args:
         in_channels: Number of features per node.
-        num_nodes: Number of nodes of the graph, for rows of the adjacency matrix.
         options: Options of the space, under the names that models have for them.
         random: Whether votes use random orders: a control.
     """
-    if options.get("space_input") == "adjacency":
-        if num_nodes is None:
-            raise OptionError("space_input='adjacency' needs the number of nodes.", "Give num_nodes.")
-        in_channels = num_nodes
     arguments = {name.removeprefix("space_"): value for name, value in options.items()}
     try:
         return LearnedOrder(in_channels, random=random, **arguments)
@@ -109,7 +102,8 @@ def argument_words(source: Callable[..., Any]) -> dict[str, str]:
 
 def _option(source: Callable[..., Any], argument: str) -> str:
     """Return the name that an argument has as an option of a model: `space_dim` for `dim` of a learned space."""
-    return f"space_{argument}" if source is LearnedOrder and argument != "frozen" else argument
+    shared = ("frozen", "num_nodes")
+    return f"space_{argument}" if source is LearnedOrder and argument not in shared else argument
 
 
 class NonLocalOptions(TypedDict, total=False):
@@ -135,7 +129,10 @@ class NonLocalOptions(TypedDict, total=False):
     space_radius: int
     space_perplexity: float
     space_shrinkage: float
-    space_input: Literal["features", "adjacency"]
+    space_signs: int
+    space_input: Literal["features", "adjacency", "structure"]
+    space_descriptions: str
+    space_votes: Literal["residuals", "labels"]
     space_lr: float
     norm: Norm
     residual: bool
@@ -177,7 +174,7 @@ class NonLocalVersion(NonLocal, Version):
         if "label_channels" in _keywords(self.local_class):  # the embedding may be wider than the number of classes
             for_local["label_channels"] = out_channels
         local = self.local_class(in_channels, hidden_channels, width, **for_local)
-        chosen = learned_space(in_channels, num_nodes, for_space) if order == "learned" else order
+        chosen = learned_space(in_channels, for_space) if order == "learned" else order
         super().__init__(local, width, out_channels, order=chosen, **for_wrapper)
 
 
@@ -205,7 +202,7 @@ class VoteVersion(NeighbourVote, Version):
     ) -> None:
         for_local, for_space, _ = self.split_options(options | {"num_nodes": num_nodes})
         local = self.local_class(in_channels, hidden_channels, out_channels, **for_local)
-        space = learned_space(in_channels, num_nodes, for_space, random=order == "random")
+        space = learned_space(in_channels, for_space, random=order == "random")
         super().__init__(local, out_channels, num_nodes, space=space)
 
 

@@ -10,6 +10,7 @@ import reference
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.models.build import configure
+from nlgnn.nn import inputs
 from nlgnn.nn.base import prepare
 from nlgnn.nn.baselines import bank
 from nlgnn.nn.baselines.bank import FeatureBank, parse_operators
@@ -63,7 +64,7 @@ def test_the_bank_equals_a_literal_version(num_nodes, num_edges, operators, unit
 @pytest.mark.parametrize("operators", ["out+in+all+out2+in2+all2", FSGNN])
 @pytest.mark.parametrize("dense_share", [0.0, 0.5, 1.0])
 def test_prepared_inputs_equal_edge_index(directed, as_stored, operators, dense_share, monkeypatch):
-    monkeypatch.setattr(bank, "DENSE_SHARE", dense_share)
+    monkeypatch.setattr(inputs, "DENSE_SHARE", dense_share)
     graph = with_isolated_nodes(directed=directed)
     edges = torch.from_numpy(graph.edge_index)
     edges = edges if directed else torch.cat([edges, edges.flip(0)], dim=1)

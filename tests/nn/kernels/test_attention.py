@@ -1,4 +1,5 @@
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -122,6 +123,21 @@ def test_large_scores_do_not_overflow(size):
     assert gradients(result, [h])[0].isfinite().all()
 
 
+@pytest.mark.parametrize("size", [0.1, 1e3])
+@pytest.mark.parametrize("drops", [False, True])
+def test_replicas_of_a_small_graph_are_computed_together_and_those_of_a_large_one_apart(size, drops, monkeypatch):
+    pattern, _ = random_operator(6, 6, 20)
+    stacked = [noise(5, 6, 3), noise(5, 2, 3, seed=1), noise(5, 3, seed=2)]
+    stacked[0].data *= size
+    kept = noise(5, 20, seed=3).detach() if drops else None
+    literal_kept = kept if drops else torch.ones(5, 20).double()
+    expected = torch.stack([literal_attention(pattern, *one) for one in zip(*stacked, literal_kept, strict=True)])
+    for together in (20, 40, 1000):  # entries: 1, 2 and all of the replicas
+        monkeypatch.setattr("nlgnn.nn.kernels.attention.TOGETHER", together)
+        result = vmap(partial(Attention.apply, pattern), in_dims=(0, 0, 0, 0 if drops else None))(*stacked, kept)[0]
+        assert_same(result, expected, stacked, tolerance=1e-9 * max(1, size))
+
+
 def replicas(number, **options):
     models = [randomise(GAT(3, 4, 2, heads=3, **options), seed=100 * replica) for replica in range(number)]
     return models, stack_module_state(models)[0]
@@ -184,7 +200,10 @@ class Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
-        for tensor in (leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)):
+        tensors = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        for tensor in tensors:
+            if tensor.layout != torch.strided:  # made of arrays that are watched already
+                continue
             storage = tensor.untyped_storage()
             self.arrays[weakref.ref(storage)] = len(storage) // tensor.element_size()
         return result
@@ -209,3 +228,8 @@ def test_what_is_held_in_memory(dropout):
         assert max(watch.arrays.values()) < min(heads * one_head, len(edges.columns) * width)
     assert kept[False] >= 2 * heads
     assert kept[True] == 0
+
+
+def test_a_graph_without_nodes():
+    model, edges = GAT(3, 4, 2), torch.zeros(2, 0, dtype=torch.long)
+    assert model(torch.zeros(0, 3), edges).shape == (0, 2)

@@ -240,3 +240,38 @@ def test_to_keeps_values_and_pattern(symmetric):
     assert (single.shape, single.symmetric, single.columns.dtype) == ((5, 5), symmetric, torch.int32)
     torch.testing.assert_close(single.matrix.to_dense(), dense.float())
     torch.testing.assert_close(single.transpose.matrix.to_dense(), dense.t().float())
+
+
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_copies_are_a_block_diagonal(number, symmetric):
+    operator, dense = random_operator(4, 4, 9)
+    if symmetric:
+        operator = Operator.from_scipy(sparse.csr_array((dense + dense.T).numpy()), symmetric=True)
+    copies = operator.copies(number)
+    expected = torch.block_diag(*[operator.matrix.to_dense()] * number)
+    for actual, wanted in ((copies, expected), (copies.transpose, expected.t())):
+        torch.testing.assert_close(multiply(actual, actual.values, torch.eye(4 * number).double()), wanted)
+    torch.testing.assert_close(copies.values[copies.transpose_order], copies.transpose.values)
+    assert operator.copies(number) is copies
+
+
+@pytest.mark.parametrize("width", [1, 40])
+def test_wide_products_in_blocks_of_columns(width, monkeypatch):
+    """Also of an operator whose rows and columns do not divide evenly."""
+    monkeypatch.setattr(sparse_module, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(sparse_module, "BLOCK_ROW_ENTRIES", 1)
+    operator, dense = random_operator(5, 40, 90)
+    assert operator.column_blocks is not None
+    assert operator.column_blocks.shape == (6 * 5, 40)
+    assert random_operator(40, 5, 90)[0].column_blocks is None
+    x = noise(40, width)
+    assert_same(spmm(operator, x), dense @ x, [x])
+
+
+@pytest.mark.parametrize("has_mkl", [False, True])
+def test_products_with_a_vector(has_mkl, monkeypatch):
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: has_mkl)
+    operator, dense = random_operator(5, 4, 9)
+    vector = noise(4).detach()
+    torch.testing.assert_close(multiply(operator, operator.values, vector), dense @ vector)

@@ -3,19 +3,25 @@ r"""Graph attention, one head at a time, with O(m + n f) memory per head: nothin
 For the entries :math:`(v, u)` of a pattern, one head with :math:`h = X W` computes
 
 .. math::
-    s_{vu} = a_{dst}^T h_v + a_{src}^T h_u, \quad \alpha_{vu} = \mathrm{softmax}_u\, \mathrm{leakyrelu}(s_{vu}), \quad
-    z_v = \sum_u \mathrm{drop}(\alpha_{vu}) h_u + b.
+    s_{vu} = a_{dst}^T h_v + a_{src}^T h_u, \quad w_{vu} = \exp(\mathrm{leakyrelu}(s_{vu})), \quad
+    z_v = \frac{\sum_u \mathrm{drop}(w_{vu}) h_u}{\sum_u w_{vu}} + b.
 
-With :math:`\beta_{vu} = \mathrm{leakyrelu}'(s_{vu})\, \alpha_{vu}`, the gradient :math:`g` of :math:`z` and
-:math:`c_v = g_v^T (z_v - b)`, the gradients of the two summands of :math:`s_{vu}` are sparse products as well:
+The division is done once per node, and nothing is subtracted in the exponent unless it could overflow. With
+:math:`\beta_{vu} = \mathrm{leakyrelu}'(s_{vu})\, w_{vu}`, the gradient of :math:`z_v` divided by
+:math:`\sum_u w_{vu}`, called :math:`g_v`, and :math:`c_v = g_v^T (z_v - b)`, the gradients of the two summands of
+:math:`s_{vu}` are sparse products as well:
 
 .. math::
     g_v^T \sum_u \mathrm{drop}(\beta_{vu}) h_u - c_v \sum_u \beta_{vu} \quad\text{and}\quad
     h_u^T \sum_v \mathrm{drop}(\beta_{vu}) g_v - \sum_v \beta_{vu} c_v.
+
+Replicas on a small graph are computed together, as one graph of several copies.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -25,11 +31,13 @@ from torch.nn import functional as F
 
 from nlgnn.nn.inputs import with_self_loops
 from nlgnn.nn.kernels.dropout import Dropout
-from nlgnn.nn.kernels.function import Kernel
+from nlgnn.nn.kernels.function import Kernel, in_front
 from nlgnn.nn.kernels.sparse import Operator, multiply
 from nlgnn.nn.layers import Layer
 
 NEGATIVE_SLOPE = 0.2  # slope of the leaky ReLU by Veličković et al.
+LARGEST_SCORE = 15  # of a node; the exponentials of sums of two, and their sums, fit into single precision
+TOGETHER = 2**16  # entries of all replicas that are computed together, whose arrays stay in the cache
 
 
 class GraphAttention(Layer):
@@ -58,9 +66,9 @@ class GraphAttention(Layer):
         assert edges is not None  # prepared by GAT
         vectors = torch.stack([self.attention_source[part], self.attention_target[part]])
         bias = self.bias.split(self.out_channels)[part]
-        ones = torch.ones_like(vectors[0, :1]).expand(len(edges.columns))
-        kept = self.dropout(ones, part)
-        result: Tensor = Attention.apply(edges, h.contiguous(), vectors, bias, None if kept is ones else kept)[0]
+        weights = torch.empty_like(vectors[0, :1]).expand(len(edges.columns))
+        kept = self.dropout.factors(weights, part)
+        result: Tensor = Attention.apply(edges, h.contiguous(), vectors, bias, kept)[0]
         return result
 
 
@@ -72,35 +80,26 @@ def neighbourhoods(edges: Tensor, num_nodes: int) -> Operator:
 
 
 class Attention(Kernel):
-    """Result of one head, the attention weights, and their products with the slope of the leaky ReLU.
+    """Result of one head, its weights before normalisation, and their sum for each receiver.
 
-    `forward` takes the edges with receivers as rows, whose values are ignored, the projected features, the vectors
-    `a_src` and `a_dst`, the bias, and one factor per attention weight: the result of dropout on ones.
+    The weights are returned with the sign of their score, or negative where it is 0. `forward` takes the edges with
+    receivers as rows, whose values are ignored, the projected features, the vectors `a_src` and `a_dst`, the bias, and
+    one factor per attention weight if some are dropped. Replicas have an additional leading axis.
     """
 
     @staticmethod
     def forward(
         pattern: Operator,
-        h: Float[Tensor, "n f"],
-        vectors: Float[Tensor, "2 f"],
-        bias: Float[Tensor, " f"],
-        kept: Float[Tensor, " m"] | None,
-    ) -> tuple[Float[Tensor, "n f"], Float[Tensor, " m"], Float[Tensor, " m"]]:
-        source, target = vectors @ h.t()  # [2, n] is many times faster than [n, 2]
-        scores = source.index_select(0, pattern.columns)
-        # The row maximum only prevents overflow; the result does not depend on it. The leaky ReLU preserves the order.
-        highest = torch.segment_reduce(scores, "max", offsets=pattern.pointers, unsafe=True)
-        peak = F.leaky_relu(highest + target, NEGATIVE_SLOPE)
-        # What follows is computed in place to save memory, because these arrays are large.
-        of_row = target.index_select(0, pattern.rows)
-        scores += of_row
-        torch.index_select(peak, 0, pattern.rows, out=of_row)
-        alpha = F.leaky_relu(scores, NEGATIVE_SLOPE).sub_(of_row).exp_()
-        sums = torch.segment_reduce(alpha, "sum", offsets=pattern.pointers, unsafe=True)
-        torch.index_select(sums, 0, pattern.rows, out=of_row)
-        alpha /= of_row
-        sloped = torch.ops.aten.leaky_relu_backward(alpha, scores, NEGATIVE_SLOPE, False, grad_input=scores)
-        return multiply(pattern, _drop(alpha, kept), h).add_(bias), alpha, sloped
+        h: Float[Tensor, "*replicas n f"],
+        vectors: Float[Tensor, "*replicas 2 f"],
+        bias: Float[Tensor, "*replicas f"],
+        kept: Float[Tensor, "*replicas m"] | None,
+    ) -> tuple[Float[Tensor, "*replicas n f"], Float[Tensor, "*replicas m"], Float[Tensor, "*replicas n"]]:
+        result, sums = torch.empty_like(h), h.new_empty(h.shape[:-1])
+        signed = h.new_empty(*h.shape[:-2], len(pattern.columns))
+        for part in _parts(pattern, h, vectors, bias, kept, result, signed, sums):
+            _attend(*part)
+        return result, signed, sums
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -112,7 +111,11 @@ class Attention(Kernel):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, *_: None) -> tuple[Any, ...]:
         to_h, to_vectors = _AttentionBackward.apply(ctx.pattern, gradient, *ctx.saved_tensors)
-        return None, to_h, to_vectors, gradient.sum(0), None
+        return None, to_h, to_vectors, gradient.sum(-2), None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, tuple[int, ...]]:
+        return Attention.apply(*_stacked(info, in_dims, arguments)), (0, 0, 0)
 
 
 class _AttentionBackward(Kernel):
@@ -120,30 +123,101 @@ class _AttentionBackward(Kernel):
 
     @staticmethod
     def forward(
-        pattern: Operator,
-        gradient: Tensor,
-        h: Tensor,
-        vectors: Tensor,
-        bias: Tensor,
-        kept: Tensor | None,
-        result: Tensor,
-        alpha: Tensor,
-        sloped: Tensor,
+        pattern: Operator, gradient: Tensor, h: Tensor, vectors: Tensor, *saved: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        transpose, order = pattern.transpose, pattern.transpose_order
-        gradient, dropped = gradient.contiguous(), _drop(sloped, kept)
-        inner = torch.einsum("nf,nf->n", gradient, result) - gradient @ bias
-        to_target = multiply(pattern, dropped, h).mul_(gradient).sum(1)
-        to_target -= inner * torch.segment_reduce(sloped, "sum", offsets=pattern.pointers, unsafe=True)
-        turned = dropped.index_select(0, order)
-        to_source = multiply(transpose, turned, gradient).mul_(h).sum(1)
-        if kept is not None:
-            torch.index_select(sloped, 0, order, out=turned)
-        to_source -= multiply(transpose, turned, inner.unsqueeze(1)).squeeze(1)
-        to_both = torch.stack([to_source, to_target])
-        torch.index_select(_drop(alpha, kept), 0, order, out=turned)
-        return multiply(transpose, turned, gradient).addmm_(to_both.t(), vectors), to_both @ h
+        to_h, to_vectors = torch.empty_like(h), torch.empty_like(vectors)
+        for part in _parts(pattern, gradient, h, vectors, *saved, to_h, to_vectors):
+            _differentiate(*part)
+        return to_h, to_vectors
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, tuple[int, ...]]:
+        return _AttentionBackward.apply(*_stacked(info, in_dims, arguments)), (0, 0)
 
 
-def _drop(values: Float[Tensor, " m"], kept: Float[Tensor, " m"] | None) -> Float[Tensor, " m"]:
-    return values if kept is None else values * kept
+def _attend(
+    edges: Operator,
+    h: Float[Tensor, "r n f"],
+    vectors: Float[Tensor, "r 2 f"],
+    bias: Float[Tensor, "r f"],
+    kept: Float[Tensor, "r m"] | None,
+    result: Float[Tensor, "r n f"],
+    signed: Float[Tensor, "r m"],
+    sums: Float[Tensor, "r n"],
+) -> None:
+    """Compute the last three arguments."""
+    of_nodes = vectors @ h.mT  # [2, n] is many times faster than [n, 2]
+    source, target = of_nodes.unbind(1)
+    # What follows is computed in place where possible, because arrays of entries are large.
+    scores = source.flatten().index_select(0, edges.columns)
+    scores += target.flatten().index_select(0, edges.rows)
+    weights = F.leaky_relu(scores, NEGATIVE_SLOPE)
+    if scores.numel() and not of_nodes.abs().max() <= LARGEST_SCORE:  # also if one is not a number
+        highest = torch.segment_reduce(weights, "max", offsets=edges.pointers, unsafe=True)
+        weights -= highest.index_select(0, edges.rows)
+    weights.exp_()
+    torch.ops.aten.leaky_relu_backward(weights, scores, -1.0, False, grad_input=signed.view(-1))
+    total = multiply(edges, weights, torch.ones_like(source).flatten())
+    total.masked_fill_(total == 0, 1)  # nodes without entries
+    sums.copy_(total.view_as(sums))
+    product = multiply(edges, _drop(weights, kept), h.flatten(0, 1))
+    torch.addcdiv(bias.unsqueeze(1), product.view_as(h), sums.unsqueeze(2), out=result)
+
+
+def _differentiate(
+    edges: Operator,
+    gradient: Float[Tensor, "r n f"],
+    h: Float[Tensor, "r n f"],
+    vectors: Float[Tensor, "r 2 f"],
+    bias: Float[Tensor, "r f"],
+    kept: Float[Tensor, "r m"] | None,
+    result: Float[Tensor, "r n f"],
+    signed: Float[Tensor, "r m"],
+    sums: Float[Tensor, "r n"],
+    to_h: Float[Tensor, "r n f"],
+    to_vectors: Float[Tensor, "r 2 f"],
+) -> None:
+    """Compute the last two arguments."""
+    transpose, order = edges.transpose, edges.transpose_order
+    gradient = gradient / sums.unsqueeze(2)
+    inner = ((gradient * result).sum(2) - (gradient @ bias.unsqueeze(2)).squeeze(2)).flatten()
+    received, sent, signed = gradient.flatten(0, 1), h.flatten(0, 1), signed.flatten()
+    sloped = _sloped(signed)
+    to_target = multiply(edges, sloped, torch.ones_like(inner)).mul_(inner).neg_()
+    to_target += multiply(edges, _drop(sloped, kept), sent).mul_(received).sum(1)
+    signed = signed.index_select(0, order)
+    kept = None if kept is None else kept.flatten().index_select(0, order)
+    sloped = _sloped(signed)
+    to_source = multiply(transpose, sloped, inner).neg_()
+    to_source += multiply(transpose, _drop(sloped, kept), received).mul_(sent).sum(1)
+    to_both = torch.stack([to_source.view_as(sums), to_target.view_as(sums)], 1)
+    product = multiply(transpose, _drop(signed.abs_(), kept), received)
+    torch.baddbmm(product.view_as(h), to_both.mT, vectors, out=to_h)
+    torch.bmm(to_both, h, out=to_vectors)
+
+
+def _parts(pattern: Operator, *tensors: Tensor | None) -> Iterator[tuple[Any, ...]]:
+    """Yield the edges and the tensors of as many replicas at a time as stay in the cache, `[replicas, ...]`."""
+    together = max(1, TOGETHER // max(1, len(pattern.columns)))
+    alone = tensors[0] is not None and tensors[0].ndim == 2
+    whole = [tensor.unsqueeze(0) if alone and tensor is not None else tensor for tensor in tensors]
+    parts = [repeat(None) if tensor is None else tensor.split(together) for tensor in whole]
+    for part in zip(*parts, strict=False):  # what repeats has no end
+        yield pattern.copies(len(part[0])), *part
+
+
+def _stacked(info: Any, in_dims: tuple[Any, ...], arguments: tuple[Any, ...]) -> list[Any]:
+    """Return the pattern and the tensors of all replicas, contiguous and with the axis of replicas in front."""
+    pattern, *tensors = arguments
+    moved = in_front(info, in_dims[1:], tuple(tensors))
+    return [pattern, *(None if tensor is None else tensor.contiguous() for tensor in moved)]
+
+
+def _sloped(signed: Float[Tensor, " m"]) -> Float[Tensor, " m"]:
+    """Return the weights times the slope of the leaky ReLU, given the weights with the sign of their score."""
+    return F.leaky_relu(signed, -NEGATIVE_SLOPE)
+
+
+def _drop(values: Float[Tensor, " m"], kept: Tensor | None) -> Float[Tensor, " m"]:
+    """Multiply by the result of dropout, in place."""
+    return values if kept is None else values.mul_(kept.flatten())

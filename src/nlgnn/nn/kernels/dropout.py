@@ -126,6 +126,20 @@ class Dropout(RandomModule, nn.Dropout):
         dropped: Tensor = _Masked.apply(input, self.replica, _Hidden(mask))
         return dropped
 
+    def masks(self, like: Tensor, *place: int) -> Masks | None:
+        """Return the masks of a tensor, to be drawn in blocks of rows; None if nothing is dropped."""
+        if not self.training or not self.is_random:
+            return None
+        return Masks(self.own_streams(like.device), (self.number, *place))
+
+    def factors(self, like: Tensor, *place: int) -> Tensor | None:
+        """Return what dropout multiplies the entries of a tensor by, or None if it drops nothing."""
+        if not self.training or not self.is_random:
+            return None
+        mask = self.mask(like, *place)
+        factors: Tensor = mask if self.replica is None else _PerReplica.apply(self.replica, _Hidden(mask))
+        return factors
+
     def mask(self, like: Tensor, *place: int, columns: Columns | None = None) -> Tensor:
         """Return a mask in the shape of a tensor: zeros, and the scale of inverted dropout elsewhere.
 
@@ -145,6 +159,31 @@ class Dropout(RandomModule, nn.Dropout):
         return masks[0] if self.replica is None else masks
 
 
+class Masks(NamedTuple):
+    """Masks of a matrix `[n, f]`, or of the matrices of several replicas next to each other, `[n, replicas * f]`."""
+
+    streams: Sequence[Stream]
+    place: tuple[int, ...]
+
+    def of(self, replica: int) -> Masks:
+        """Return the masks of one replica. Without streams of their own, replicas have the same masks."""
+        return self if len(self.streams) == 1 else self._replace(streams=self.streams[replica : replica + 1])
+
+    def drop_(self, h: Float[Tensor, "n columns"]) -> None:
+        """Multiply by the masks in place, in blocks of rows that stay in the cache."""
+        replicas = h.unflatten(1, (len(self.streams), -1)).movedim(1, 0)
+        in_block = rows_in_block(replicas.shape[2])
+        for block, rows in enumerate(replicas.split(in_block, dim=1) if len(h) > in_block else [replicas]):
+            rows.mul_(draw_masks(self.streams, rows[0], self.place, block))
+
+    def factors(self, columns: Float[Tensor, " columns"]) -> Tensor | float:
+        """Return what kept entries are multiplied by, for each column."""
+        factors = [scale(stream.rate) for stream in self.streams]
+        if len(set(factors)) == 1:
+            return factors[0]
+        return columns.new_tensor(factors).repeat_interleave(len(columns) // len(factors))
+
+
 class Columns(NamedTuple):
     """Adjacent columns of a wider matrix."""
 
@@ -155,6 +194,16 @@ class Columns(NamedTuple):
 def rows_in_block(width: int) -> int:
     """Return the number of rows drawn from one seed, a power of two of at least 4 for any number of rows."""
     return max(4, 1 << (BLOCK_ENTRIES // max(1, width)).bit_length() >> 1)
+
+
+def dropped_numbers(rate: float) -> int:
+    """Return how many of 2¹⁶ numbers mean that an entry is dropped."""
+    return round(rate * 2**16)
+
+
+def scale(rate: float) -> float:
+    """Return what kept entries are multiplied by."""
+    return 2**16 / max(1, 2**16 - dropped_numbers(rate))
 
 
 def draw_masks(streams: Sequence[Stream], like: Tensor, place: tuple[int, ...], first_block: int = 0) -> Tensor:
@@ -177,14 +226,14 @@ def draw_masks(streams: Sequence[Stream], like: Tensor, place: tuple[int, ...], 
             parts = [row] if len(row) <= words_in_block else row.split(words_in_block)
             for block, part in enumerate(parts, start=first_block):
                 part.random_(-(2**63), None, generator=stream.draws.generator(*place, block))
-    dropped = [round(stream.rate * 2**16) for stream in streams]  # out of 2¹⁶ numbers
+    dropped = [dropped_numbers(stream.rate) for stream in streams]
     bits = words.view(torch.int16)[:, :size]
     masks = torch.empty(bits.shape, dtype=like.dtype, device=device)  # compared into: converting a bool takes longer
     if len(set(dropped)) == 1 and dropped[0] < 2**16:  # with one rate, plain numbers are faster than tensors
-        torch.ge(bits, dropped[0] - 2**15, out=masks).mul_(2**16 / (2**16 - dropped[0]))
+        torch.ge(bits, dropped[0] - 2**15, out=masks).mul_(scale(streams[0].rate))
     else:
         thresholds = torch.tensor([[count - 2**15] for count in dropped], dtype=torch.int32, device=device)
-        factors = torch.tensor([[2**16 / max(1, 2**16 - count)] for count in dropped], dtype=like.dtype, device=device)
+        factors = torch.tensor([[scale(stream.rate)] for stream in streams], dtype=like.dtype, device=device)
         torch.ge(bits, thresholds, out=masks).mul_(factors)
     return masks.view(len(streams), *like.shape)
 
@@ -282,7 +331,7 @@ class RandomNormals(RandomModule):
         return _per_replica(self.replica, drawn)
 
 
-@lru_cache(maxsize=1)  # rows may be as wide as the number of nodes
+@lru_cache(maxsize=2)  # rows may be as wide as the number of nodes
 def _fixed_normals(rows: int, width: int) -> NDArray[np.float64]:
     return np.random.default_rng(0).standard_normal((rows, width))
 

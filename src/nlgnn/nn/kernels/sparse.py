@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from scipy import sparse
 from torch import Tensor
+from torch.nn import functional as F
 
 from nlgnn.nn.kernels.dropout import Dropout
 from nlgnn.nn.kernels.function import Kernel
@@ -20,6 +21,9 @@ from nlgnn.nn.kernels.function import Kernel
 # more than its work. Above it, products have at most `FOLDED_WIDTH` columns: a narrow one costs as much as one of 16
 # columns, and the columns of a wider one do not stay in the cache.
 SMALL_PRODUCT, FOLDED_WIDTH = 50_000, 32
+# Rows of a wide dense matrix that stay in the cache, if an operator has this many entries per row for them. Above
+# `BLOCKED_ENTRIES` the memory for a second copy of the operator counts for more.
+BLOCK_ROWS, BLOCK_ROW_ENTRIES, BLOCKED_ENTRIES = 1024, 16, 2**24
 
 with warnings.catch_warnings():
     # torch warns once per process that CSR is in beta. Users cannot act on it, so it is triggered and hidden here.
@@ -52,6 +56,7 @@ class Operator:
         self.shape, self.symmetric = shape, symmetric
         self._transpose: Operator | None = None
         self._transpose_of: weakref.ref[Operator] | None = None
+        self._copies: dict[int, Operator] = {}
 
     @classmethod
     def from_coo(
@@ -123,6 +128,19 @@ class Operator:
         changed._transposition = self._transposition  # shared by all operators of this pattern
         return changed
 
+    def copies(self, number: int) -> Operator:
+        """Return the block diagonal of several copies of this operator, which is built once for each number."""
+        if number == 1:
+            return self
+        if number not in self._copies:
+            blocks = torch.arange(number, device=self.device, dtype=self.columns.dtype).unsqueeze(1)
+            starts = (self.pointers[:-1] + blocks * len(self.columns)).flatten()
+            pointers = F.pad(starts, (0, 1), value=number * len(self.columns))
+            columns = (self.columns + blocks * self.shape[1]).flatten()
+            shape = number * self.shape[0], number * self.shape[1]
+            self._copies[number] = Operator(pointers, columns, self.values.repeat(number), shape, self.symmetric)
+        return self._copies[number]
+
     def dropout(self, dropout: Dropout, *place: int) -> Operator:
         """Return the operator with dropout on the stored values, which equals dropout on the dense matrix."""
         return self.with_values(self.values * dropout.mask(self.values, *place))
@@ -136,14 +154,32 @@ class Operator:
         return Operator(self.pointers.to(device), self.columns.to(device), values, self.shape, self.symmetric)
 
     @cached_property
+    def column_blocks(self) -> Operator | None:
+        """Return the entries of the first columns in rows of their own, then those of the next, or None.
+
+        The sums of several rows of a product are needed then. It pays if each row has many entries, as in the transpose
+        of features, and if they lie so far apart that the rows of the dense matrix do not stay in the cache.
+        """
+        blocks = -(-self.shape[1] // BLOCK_ROWS)
+        few = BLOCK_ROW_ENTRIES * self.shape[0] * blocks
+        if self.device.type != "cpu" or self.values.ndim > 1 or blocks < 4:
+            return None
+        if not max(1, few) <= len(self.columns) <= BLOCKED_ENTRIES:
+            return None
+        rows = self.columns // BLOCK_ROWS * self.shape[0] + self.rows
+        return Operator.from_coo(rows, self.columns, self.values, (blocks * self.shape[0], self.shape[1]))
+
+    @cached_property
     def matrix(self) -> Tensor:
         """Return the operator as a CSR tensor of torch."""
         return csr(self.pointers, self.columns, self.values, self.shape)
 
 
-def multiply(operator: Operator, values: Float[Tensor, " m"], dense: Float[Tensor, "columns f"]) -> Tensor:
+def multiply(operator: Operator, values: Float[Tensor, " m"], dense: Float[Tensor, "columns ..."]) -> Tensor:
     """Return `operator.with_values(values) @ dense`, without a gradient."""
-    if dense.device.type == "cpu":
+    if dense.device.type == "cpu" and dense.ndim == 1 and not torch.backends.mkl.is_available():
+        return multiply(operator, values, dense.unsqueeze(1)).squeeze(1)
+    if dense.device.type == "cpu" and dense.ndim == 2:
         # Each row of the result is a weighted sum of rows. The embedding bag of torch is three times as fast as the CSR
         # product of MKL. `dense` is detached, since torch would otherwise store data for a gradient that is not used.
         rows = dense.detach() if dense.stride(1) == 1 else dense.detach().contiguous()
@@ -167,7 +203,11 @@ class SparseProduct(Kernel):
         if dense.shape[-2] != operator.shape[1]:  # surplus rows would be ignored silently
             raise RuntimeError(f"{list(operator.shape)} and {list(dense.shape)} cannot be multiplied")
         operator.transpose  # noqa: B018, built here, because backward cannot build it inside torch.func
-        return multiply(operator, operator.values, dense)
+        blocks = operator.column_blocks if dense.shape[1] > FOLDED_WIDTH else None
+        if blocks is None:
+            return multiply(operator, operator.values, dense)
+        of_blocks = multiply(blocks, blocks.values, dense).view(-1, operator.shape[0], dense.shape[1])
+        return of_blocks.sum(0)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Operator, Tensor], output: Tensor) -> None:
@@ -190,6 +230,8 @@ class SparseProduct(Kernel):
         products = []
         for one, some in zip(operators, dense.split(together), strict=True):
             products.append(SparseProduct.apply(one, some.movedim(0, 1).flatten(1)))
+        if together == 1 < replicas:
+            return torch.stack(products), 0
         return (products[0] if len(products) == 1 else torch.cat(products, dim=1)).unflatten(1, (replicas, width)), 1
 
 
