@@ -1,6 +1,7 @@
 # make demo    chooses a model for the tables in examples/, and trains on the graph that ships with the package
 # make test    runs the tests; make test-slow those that take long
 # make pictures  draws the sorted sequence and takes the picture of the report with Chromium
+# make leaderboard  runs the first command of README.md and writes its leaderboard into README.md and docs/start.md (2 minutes)
 # make measure  counts the code, the modules that a call passes, and the lines of the help
 # make bench   times our models and PyTorch Geometric's, up to 2.9 million nodes: hours, and 24 GB of memory
 # All make .venv first, with everything pinned in constraints.txt. PIP_ARGS= is passed on to pip.
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 PIP := $(BIN)/python -m pip install --disable-pip-version-check $(PIP_ARGS) --constraint constraints.txt
 
-.PHONY: demo test test-slow bench measure pictures clean
+.PHONY: demo test test-slow bench leaderboard measure pictures clean
 
 demo: $(INSTALLED)
 	$(BIN)/nlgnn train --nodes examples/accounts.csv --edges examples/payments.csv --label is_fraud --time-budget 40s
@@ -25,6 +26,9 @@ test-slow: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks --large
+
+leaderboard: $(INSTALLED)
+	$(BIN)/python tools/update_leaderboard.py
 
 measure: $(INSTALLED)
 	$(BIN)/python tools/measure_code.py

@@ -6,6 +6,7 @@ Dropout is left out. Nodes are numbered from 0; an edge (u, v) carries a message
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -296,3 +297,28 @@ def acm_layer(
         alpha = (3 if W_S is None else 1) * weights / weights.sum()
         rows.append(torch.stack([alpha_c * H_c[v] for alpha_c, H_c in zip(alpha, H, strict=True)]).sum(0))
     return torch.stack(rows)
+
+
+def description(X: Matrix, edges: EdgeList, directed: bool, name: str) -> Matrix:
+    """Return a description of nodes with rows of length 1 (degrees as they are), one node after the other."""
+    n = len(X)
+    near: dict[str, list[set[int]]] = {prefix: [set() for _ in range(n)] for prefix in ("", "out-", "in-")}
+    for s, t in edges:
+        if s != t:
+            both = [("out-", s, t), ("in-", t, s), ("", s, t), ("", t, s)]
+            for prefix, v, u in both if directed else [(p, *pair) for p in near for pair in ((s, t), (t, s))]:
+                near[prefix][v].add(u)
+    if name == "degrees":
+        return torch.tensor([[math.log(1 + len(near[p][v])) for p in ("out-", "in-")] for v in range(n)], dtype=X.dtype)
+    prefix = next((p for p in ("out-", "in-") if name.startswith(p)), "")
+    rows = X.clone()
+    if name.endswith("links"):
+        rows = torch.zeros(n, n, dtype=X.dtype)
+        for v in range(n):
+            for u in near[prefix][v]:
+                rows[v, u] = sum(u in one for one in near[prefix]) ** -0.5
+    for _ in range(2 if "two-hop" in name else name.endswith("means")):
+        sums = [sum((rows[u] for u in near[prefix][v]), 0 * X[v]) for v in range(n)]
+        rows = torch.stack([one / max(1, len(near[prefix][v])) for v, one in enumerate(sums)])
+    lengths = [math.sqrt(sum(float(value) ** 2 for value in row)) for row in rows]
+    return torch.stack([row / (length or 1) for row, length in zip(rows, lengths, strict=True)])

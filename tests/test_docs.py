@@ -35,7 +35,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 def commands(code: str) -> Iterator[list[str]]:
     """Yield the arguments of each `nlgnn` command in a block."""
     for line in code.splitlines():
-        words = shlex.split(line, comments=True)
+        words = shlex.split(line.partition(" | ")[0], comments=True)
         if words[:1] == ["nlgnn"]:
             yield words[1:]
 
@@ -81,7 +81,7 @@ def test_commands_parse(page: Path) -> None:
 
 
 # Pages whose results are checked in tests of their own.
-OWN_TESTS = ("README.md", "own_graph.md", "own_model.md")
+OWN_TESTS = ("README.md", "own_graph.md", "own_model.md", "rare_classes.md")
 WITH_CODE = [page for page in PAGES if any(language in ("python", "sh") for language, _ in blocks(page))]
 
 
@@ -103,6 +103,15 @@ def test_readme_runs(workplace: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert (workplace / "runs" / "accounts" / "report.html").exists()
     assert "yes" in (workplace / "labels.csv").read_text()
     assert "no" in capsys.readouterr().out
+
+
+def test_rare_classes_page_runs(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copytree(ROOT / "examples", workplace / "examples")
+    run_page(ROOT / "docs" / "guides" / "rare_classes.md", epochs=20)
+    assert (workplace / "runs" / "fraud" / "decision.json").exists()
+    few, more = ((workplace / name).read_text().count(",yes,") for name in ("labels.csv", "more-labels.csv"))
+    assert few < more
+    assert "least expected cost" in capsys.readouterr().out
 
 
 @pytest.mark.slow

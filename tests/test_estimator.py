@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from each_of import each_of
 from nlgnn import Graph, NodeClassifier, load_graph
-from nlgnn.errors import NlgnnError
+from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.estimator import learning_splits
 
 GRAPH = load_graph("mushroom-body")
@@ -82,7 +82,8 @@ def test_auto_chooses_and_says_why(short_portfolio: None, tmp_path: Path) -> Non
     assert f"Chose {best['name']}: validation accuracy" in estimator.reason_
     assert estimator.verdict_
     assert best["validation accuracy"] == np.mean([run.val["accuracy"] for run in estimator.runs_])
-    assert len(others) == 5  # two more, the non-local version with its control, and one for directed edges
+    # two more, the non-local version with its control, one for directed edges, and the ensemble
+    assert len(others) == 6
     estimator.save(tmp_path / "model")
     loaded = NodeClassifier.load(tmp_path / "model", GRAPH)
     assert (loaded.verdict_, loaded.reason_) == (estimator.verdict_, estimator.reason_)
@@ -265,3 +266,48 @@ def test_fitted_on_a_device_that_is_not_here(fitted: NodeClassifier, tmp_path: P
     rewrite(tmp_path / "model", recipe={**fitted.recipe_.model_dump(), "device": "cuda:77"})
     loaded = NodeClassifier.load(tmp_path / "model", GRAPH)
     np.testing.assert_array_equal(loaded.predict_proba(), fitted.predict_proba())
+
+
+def rare_graph() -> Graph:
+    """Thirty of 300 nodes are of class yes, and a column tells something about it."""
+    rng = np.random.default_rng(0)
+    y = (np.arange(300) % 10 == 0).astype(int)
+    x = np.column_stack([rng.standard_normal(300) + 1.5 * y, rng.random(300)])
+    return Graph(x, rng.integers(300, size=(2, 600)), y, class_names=["no", "yes"], name="rare")
+
+
+def test_a_rare_class_is_predicted_from_the_threshold_of_the_best_f1(tmp_path: Path) -> None:
+    graph = rare_graph()
+    classifier = NodeClassifier("logistic", n_runs=2).fit(graph)
+    decision, probabilities = classifier.decision_, classifier.predict_proba()
+    assert (decision.rule, decision.positive_class) == ("best-f1", "yes")
+    wanted = np.where(probabilities[:, 1] >= decision.threshold, "yes", "no")
+    assert (classifier.predict() == wanted).all()
+    assert (wanted == "yes").sum() > (probabilities.argmax(1) == 1).sum()
+    classifier.save(tmp_path / "model")
+    read = NodeClassifier.load(tmp_path / "model", graph)
+    assert (read.decision_, read.predict().tolist()) == (decision, wanted.tolist())
+
+
+def test_thresholds_and_costs() -> None:
+    graph = rare_graph()
+
+    def found(**given: Any) -> NodeClassifier:
+        return NodeClassifier("logistic", n_runs=2, **given).fit(graph)
+
+    given = found(threshold=0.07)
+    assert (given.predict() == np.where(given.predict_proba()[:, 1] >= 0.07, "yes", "no")).all()
+    assert found(cost="yes:19").decision_.threshold == pytest.approx(0.05)
+    high = found(threshold="recall=0.9").decision_
+    assert high.validation["recall"] >= found(threshold="recall=0.5").decision_.validation["recall"]
+    for wrong in ({"threshold": "high"}, {"threshold": 3}, {"cost": "maybe:3"}):
+        with pytest.raises(OptionError):
+            found(**wrong)
+
+
+def test_the_rare_class_may_be_the_first_one() -> None:
+    graph = rare_graph()
+    names = np.where(graph.y == 1, "fraud", "legit")
+    classifier = NodeClassifier("logistic", graph=graph, n_runs=2, threshold="0.1").fit(np.arange(300), names)
+    assert classifier.decision_.positive_class == "fraud"
+    assert (classifier.predict() == np.where(classifier.predict_proba()[:, 0] >= 0.1, "fraud", "legit")).all()

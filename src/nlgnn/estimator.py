@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,23 +17,25 @@ from sklearn.utils.validation import check_is_fitted
 
 from nlgnn.errors import DataError, OptionError, RunFolderError
 from nlgnn.graph.graph import Graph
-from nlgnn.graph.splits import Split
+from nlgnn.graph.splits import OWN_PROTOCOLS, Split
 from nlgnn.models.build import configure
 from nlgnn.selection.auto import choose_model
 from nlgnn.selection.clock import DEFAULT_BUDGET
-from nlgnn.training.fit import fit, predict
+from nlgnn.training.decision import DECISIONS, check_decision, decide
+from nlgnn.training.fit import fit
 from nlgnn.training.model_folder import ModelFolder
 from nlgnn.training.predict import mean_probabilities, temperatures, without_weights
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Run
-from nlgnn.training.run_folder import identifies_nodes
+from nlgnn.training.run_folder import why_no_new_nodes
 from nlgnn.training.train import AUTO
+from nlgnn.training.trained import Member, largest, mean_of_members, mean_weights
 
 VALIDATION_SHARE = 0.25
 # Attributes of a fitted model that are saved as they are.
 SAVED = (
     *("model_", "temperatures_", "num_features_", "num_nodes_", "names_hash_", "weighted_"),
-    *("verdict_", "reason_", "leaderboard_"),
+    *("verdict_", "reason_", "leaderboard_", "weights_", "split_weights_"),
 )
 
 Nodes = Graph | Sequence[int] | NDArray[np.integer]
@@ -57,14 +59,23 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Bundle of settings. None chooses the one that suits the graph.
     n_runs : int, default=5
         Number of models to train, each on its own division of the labelled nodes into training and validation nodes.
-        Predictions are the mean over these models.
+        Predictions are the mean over these models. Where the graph has splits of its own (column, time, group), the
+        automatic choice trains at most one model per split.
     class_weight : {"balanced"}, default=None
         Weights of classes in the loss. "balanced" gives every class the same total weight.
     metric : str, default=None
         Validation metric that epochs and models are chosen by, such as "accuracy" or "average-precision". None chooses
         one that suits the sizes of the classes.
+    threshold : str or float, default=None
+        Probability from which `predict` returns the rare one of two classes, or else the second: a number, "best-f1",
+        "precision=0.9" or "recall=0.8". None stands for "best-f1" if a class is rare, else for the most probable class.
+    cost : str, default=None
+        Costs of errors, such as "fraud:10,legit:fraud:2"; others cost 1. Without a threshold they decide in `predict`.
     time_budget : str, default="10m"
         Time for the automatic choice, such as "90s", "5m" or "1h"; "none" for no limit.
+    ensemble : bool, default=True
+        Whether the automatic choice may average several models, with weights that validation chooses. It does so only
+        with at least 200 validation nodes.
     random_state : int, default=0
         Seed of the first run; later runs count up from it.
     options : dict, default=None
@@ -77,7 +88,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_ : ndarray of shape (n_classes,)
         The classes, as given to `fit`.
     model_ : str
-        Name of the trained model.
+        Name of the trained model; "ensemble" if several are averaged.
+    weights_ : dict of str to float
+        Mean weights of the averaged models; a single model has weight 1.
     verdict_ : str or None
         What helped, in sentences, if the choice was automatic.
     reason_ : str or None
@@ -86,11 +99,13 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The models that an automatic choice trained, the best first: validation metrics, times, and reasons of those
         that failed or were not started. It is empty if the model was named.
     recipe_ : Recipe
-        Settings of the training.
+        Settings of the training; of an ensemble, those of the model with the largest weight.
     runs_ : list of Run
-        The runs that succeeded.
+        The runs that succeeded, with their figures.
     temperatures_ : list of float
         Calibration temperature of each run.
+    decision_ : Decision
+        How `predict` chooses labels: the threshold or the costs, and the figures on validation nodes.
 
     Examples
     --------
@@ -110,7 +125,10 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_runs: int = 5,
         class_weight: str | None = None,
         metric: str | None = None,
+        threshold: str | float | None = None,
+        cost: str | None = None,
         time_budget: str = DEFAULT_BUDGET,
+        ensemble: bool = True,
         random_state: int = 0,
         options: Mapping[str, Any] | None = None,
         progress: bool = False,
@@ -121,7 +139,10 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_runs = n_runs
         self.class_weight = class_weight
         self.metric = metric
+        self.threshold = threshold
+        self.cost = cost
         self.time_budget = time_budget
+        self.ensemble = ensemble
         self.random_state = random_state
         self.options = options
         self.progress = progress
@@ -148,32 +169,46 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             graph, classes = X, np.array(X.class_names)
         else:
             graph, classes = self._relabelled(X, y)
-        splits = learning_splits(graph, self.n_runs, given["seed"])
+        check_decision(graph, self.threshold, self.cost)
+        auto = self.model.lower() == AUTO
+        fixed = len(own_splits(graph)) if auto else 0
+        splits = learning_splits(graph, min(self.n_runs, fixed or self.n_runs), given["seed"])
         divided = replace(graph, splits={"column": tuple(splits)})
-        model, choice = self.model, None
-        if model.lower() == AUTO:
-            choice, (factory, recipe, found) = choose_model(
+        model, choice, weights, members = self.model, None, [[1.0]] * len(splits), dict[str, Member]()
+        if auto:
+            choice, members = choose_model(
                 divided,
                 "column",
-                self.n_runs,
+                len(splits),
                 self.preset,
                 time_budget=self.time_budget,
+                ensemble=self.ensemble,
                 progress=self.progress,
                 **given,
             )
             model = choice.entry.model
         else:
             factory, recipe = configure(model, divided, self.preset, **given)
-            found = fit(factory, divided, splits, recipe, progress=self.progress)
+            members[model] = Member(factory, recipe, fit(factory, divided, splits, recipe, progress=self.progress))
+        first = next(iter(members.values()))
+        found = first.runs
+        if choice and choice.ensemble:
+            weights, found = [list(row) for row in choice.ensemble.weights], choice.ensemble.runs
+            first = list(members.values())[largest(weights)]
+        models = [row.entry.model for name in members if choice and (row := choice.board.row(name))] or [model]
         runs = [run for run in found if run.failure is None]
-        each = predict(factory, graph, runs, recipe).numpy()
+        each = mean_of_members(list(members.values()), weights, runs, graph)
+        heats, own = temperatures(each, runs, graph, splits), [splits[run.index] for run in runs]
+        decision = decide(each, heats, graph, own, self.threshold, self.cost)
         # Set all attributes at the end, so that a failed fit leaves the estimator as it was.
-        self.model_, self.factory_, self.recipe_, self.runs_ = model, factory, recipe, runs
+        self.model_, self.factory_, self.recipe_, self.runs_ = model, first.factory, first.recipe, runs
+        self.members_, self.member_models_, self.split_weights_ = list(members.values()), models, weights
+        self.weights_ = mean_weights(list(members), weights)
         self.verdict_ = " ".join(choice.verdict) if choice else None
         self.reason_ = choice.headline if choice else None
         self.leaderboard_ = choice.board.to_dicts() if choice else []
         self.classes_, self.graph_ = classes, graph
-        self.temperatures_ = temperatures(each, runs, graph, splits)
+        self.temperatures_, self.decision_ = heats, decision
         self.num_features_, self.num_nodes_ = graph.num_features, graph.num_nodes
         self.names_hash_ = _names_hash(graph)
         self.weighted_ = graph.edge_weight is not None
@@ -220,18 +255,16 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         graph = self._checked(X if isinstance(X, Graph) else self.graph_)
-        each = predict(self.factory_, graph, self.runs_, self.recipe_).numpy()
+        each = mean_of_members(self.members_, self.split_weights_, self.runs_, graph)
         mean = mean_probabilities(each, self.temperatures_)
-        if X is None or isinstance(X, Graph):
-            return mean
-        chosen: NDArray[np.floating] = mean[node_numbers(X, graph.num_nodes)]
+        is_whole = X is None or isinstance(X, Graph)
+        chosen: NDArray[np.floating] = mean if is_whole else mean[node_numbers(X, graph.num_nodes)]
         return chosen
 
     def predict(self, X: Nodes | None = None) -> NDArray[Any]:
-        """Return the most probable class of each node, for `X` as in `predict_proba`."""
-        places = self.predict_proba(X).argmax(1)
-        chosen: NDArray[Any] = self.classes_[places]
-        return chosen
+        """Return the class of each node by threshold, costs or probability, for `X` as in `predict_proba`."""
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_[self.decision_.labels(probabilities)])
 
     def score(self, X: Nodes, y: object = None, sample_weight: Any = None) -> float:
         """Return the accuracy, from 0 to 1, on the labels of a graph or on the given labels.
@@ -258,12 +291,10 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "Encode new nodes as the fitted ones were.",
             )
         others = graph.num_nodes != self.num_nodes_ or self.names_hash_ not in (None, _names_hash(graph))
-        if others and identifies_nodes(self.factory_, self.runs_):
-            raise DataError(
-                f"{self.model_} knows nodes by their number or by their row of the adjacency matrix, so that it cannot "
-                "predict labels of other nodes.",
-                "Fit a model that reads features alone, such as nlgcn or nlmlp.",
-            )
+        for member in self.members_ if others else ():
+            refusal = why_no_new_nodes(self.model_, member.factory, member.runs)
+            if refusal:
+                raise DataError(*refusal)
         unexpected = graph.edge_weight is not None and not self.weighted_
         return without_weights(graph, self.model_) if unexpected else graph
 
@@ -273,13 +304,22 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parameters = {name: value for name, value in self.get_params().items() if name != "graph"}
         saved = {
             "parameters": parameters,
-            "model_arguments": self.factory_.keywords,
-            "recipe": self.recipe_.model_dump(),
+            "members": [
+                {
+                    "model": model,
+                    "model_arguments": member.factory.keywords,
+                    "recipe": member.recipe.model_dump(),
+                    "runs": [run.summary() for run in member.runs if run.failure is None],
+                }
+                for model, member in zip(self.member_models_, self.members_, strict=True)
+            ],
             "classes": self.classes_.tolist(),
             "runs": [run.summary() for run in self.runs_],
+            "decision": asdict(self.decision_),
             **{name: getattr(self, name) for name in SAVED},
         }
-        ModelFolder.write(Path(path), saved, [run.state for run in self.runs_])
+        states = [run.state for member in self.members_ for run in member.runs if run.failure is None]
+        ModelFolder.write(Path(path), saved, states)
 
     @classmethod
     def load(cls, path: str | Path, graph: Graph) -> NodeClassifier:
@@ -292,10 +332,17 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             made = cls(**saved["parameters"], graph=graph)
             for name in SAVED:
                 setattr(made, name, saved[name])
-            made.factory_ = partial(load_system(get_system(made.model_)), **saved["model_arguments"])
-            made.recipe_, made.classes_ = Recipe(**saved["recipe"]), np.array(saved["classes"])
-            made.runs_ = [Run(**{**run, "state": state}) for run, state in zip(saved["runs"], states, strict=True)]
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            made.classes_, made.runs_ = np.array(saved["classes"]), [Run(**run) for run in saved["runs"]]
+            made.members_, made.member_models_ = [], [str(one["model"]) for one in saved["members"]]
+            left = iter(states)
+            for one in saved["members"]:
+                factory = partial(load_system(get_system(one["model"])), **one["model_arguments"])
+                runs = [Run(**{**run, "state": next(left)}) for run in one["runs"]]
+                made.members_.append(Member(factory, Recipe(**one["recipe"]), runs))
+            first = made.members_[largest(made.split_weights_)]
+            made.factory_, made.recipe_ = first.factory, first.recipe
+            made.decision_ = DECISIONS.validate_python(saved["decision"])
+        except (KeyError, TypeError, ValueError, AttributeError, StopIteration, IndexError) as error:
             raise RunFolderError(
                 f"{path}/model.json cannot be used: {error}.", "Restore the file, or fit again."
             ) from None
@@ -306,13 +353,17 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "runs_")
 
 
+def own_splits(graph: Graph) -> tuple[Split, ...]:
+    """Return the splits that came with a user's tables; an empty tuple if there are none."""
+    return next((graph.splits[protocol] for protocol in OWN_PROTOCOLS if protocol in graph.splits), ())
+
+
 def learning_splits(graph: Graph, runs: int, seed: int) -> list[Split]:
     """Divide labelled nodes into training and validation nodes, stratified by class, differently for each run.
 
-    The user's own splits (protocol column) are used as they are.
+    The user's own splits (protocols time, group and column) are used as they are.
     """
-    if "column" in graph.splits:
-        fixed = graph.splits["column"]
+    if fixed := own_splits(graph):
         return [fixed[run % len(fixed)] for run in range(runs)]
     nodes = np.flatnonzero(graph.labelled)
     sizes = np.bincount(graph.y[nodes], minlength=graph.num_classes)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from nlgnn.analysis.columns import row_and_average, shuffled, with_row
+from nlgnn.analysis.columns import row_and_average, shuffled, with_rows
 from nlgnn.graph.graph import Graph
 
 X = np.array([[1, 0, 0, 4], [0, 1, 0, 5], [0, 0, 1, 6], [0, 0, 1, 17]], np.float32)
@@ -33,7 +33,7 @@ def test_one_row_is_replaced(form: Any, node: int) -> None:
     np.testing.assert_array_equal(average, [0.25, 0.25, 0.5, 8])
     wanted = X.copy()
     wanted[node] = average
-    changed = with_row(graph, node, average)
+    changed = with_rows(graph, [node], average)
     np.testing.assert_array_equal(dense(changed), wanted)
     np.testing.assert_array_equal(dense(graph), X)  # untouched
     assert isinstance(changed.x, type(graph.x))

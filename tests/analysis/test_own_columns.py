@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nlgnn.analysis import columns
-from nlgnn.analysis.columns import accuracy_lost, column_effects, encoder_of
+from nlgnn.analysis.columns import column_effects, encoder_of, metric_lost
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.report.explanation import effects_section
@@ -68,7 +68,10 @@ def test_fewer_columns_are_tried_of_large_graphs(
     assert len(column_effects(one, graph, 4, one.runs[0])) == 1
     encoder = encoder_of(one.plan)
     assert encoder is not None
-    assert accuracy_lost(one, graph, make_splits(graph, "random-60", 3), encoder) == {}
+    splits = make_splits(graph, "random-60", 3)
+    assert list(metric_lost(one, graph, splits, encoder)) == ["colour", "size"]
+    monkeypatch.setattr(columns, "MOST_EVALUATED", 1)
+    assert metric_lost(one, graph, make_splits(graph, "random-60", 3), encoder) == {}
 
 
 def test_features_made_from_links_are_told_as_numbers(trained: tuple[Trained, Graph], tmp_path: Path) -> None:
@@ -93,6 +96,7 @@ def test_the_section_of_a_page(trained: tuple[Trained, Graph]) -> None:
     assert rows["colour"] == {
         "column": "colour",
         "became": "category",
+        "remark": "",
         "features": "4",
         "missing values": "1",
         "test accuracy lost": rows["colour"]["test accuracy lost"],
@@ -102,6 +106,14 @@ def test_the_section_of_a_page(trained: tuple[Trained, Graph]) -> None:
     assert rows["serial"]["test accuracy lost"] == ""  # it is no feature
     assert "over 3 runs, protocol random-60" in section.caption
     assert section.text == "Warning: The column 'colour' alone tells all.\n\na note"
+
+
+def test_the_loss_is_measured_by_the_metric_of_the_training(trained: tuple[Trained, Graph]) -> None:
+    one, graph = trained
+    other = replace(one, recipe=one.recipe.model_copy(update={"metric": "log-loss"}))
+    (section,) = table_sections(other, graph, make_splits(graph, "random-60", 3))
+    lost = {row["column"]: float(row["test log-loss lost"].split()[0]) for row in section.rows[:2]}
+    assert lost["colour"] > 10 + abs(lost["size"])
 
 
 def test_nothing_is_told_of_named_graphs_and_of_arrays_only_notes(trained: tuple[Trained, Graph]) -> None:

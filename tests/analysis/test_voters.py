@@ -15,9 +15,9 @@ from nlgnn.analysis.explain import vote_homophily, votes_on
 from nlgnn.datasets.synthetic import planted_order_graph
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import prepare
+from nlgnn.nn.learned_order import LearnedOrder
 from nlgnn.nn.local import MLP
 from nlgnn.nn.neighbour_vote import SHARES, NeighbourVote
-from nlgnn.nn.orders import LearnedOrder
 from nlgnn.report.explanation import explain_in_run, explained_sections
 from nlgnn.training.loop import evaluate
 from nlgnn.training.train import Plan, train

@@ -20,6 +20,7 @@ def test_goals() -> None:
         "step": {"texas": 2.5, "actor": 6, "chameleon": 9, "squirrel": 16, "pubmed": 3},
         "splits": {"texas": 6, "actor": 8, "chameleon": 12, "squirrel": 18, "pubmed": 4},
         "gat": {"squirrel": 10, "chameleon": 10},
+        "deep": {"minesweeper": 2, "tolokers": 4},
         "search": {"texas": 3},
     }
     expected = {
@@ -27,6 +28,9 @@ def test_goals() -> None:
     }
     for graph in ("texas", "actor", "chameleon", "squirrel", "pubmed", NODES):
         expected[f"overhead-{graph}"] = Goal("at most", 1.4)
+    for system in ("gcn", "sage"):
+        for graph in ("minesweeper", "tolokers"):
+            expected[f"products-{system}-{graph}"] = Goal("at most", 1.3)
     for system, limit in {"nlgcn": 9, "nlgcn-disk": 5, "nlgat": 20}.items():
         expected[f"scale-{system}-{NODES}"] = Goal("at most", limit, "GiB")
     assert goals == expected
@@ -61,7 +65,7 @@ def test_choice() -> None:
         return [case.name for case in choose_cases(list(names), large, cases)]
 
     kinds = {name.partition("-")[0] for name in chosen()}
-    assert kinds == {"machine", "step", "gat", "overhead", "splits", "search", "threads", "systems"}
+    assert kinds == {"machine", "step", "gat", "deep", "products", "overhead", "splits", "search", "threads", "systems"}
     assert chosen(large=True) == [case.name for case in cases]
     assert chosen("gat", "step-texas") == ["step-texas", "gat-chameleon", "gat-squirrel"]
     assert len(chosen("scale-nlgat")) == 4  # named, so not left out

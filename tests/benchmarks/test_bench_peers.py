@@ -13,11 +13,12 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from benchmarks.deep import PlainDeepGCN
 from benchmarks.peers import NotEqualError, PlainGAT, PlainNLGCN, check_equal
 from each_of import each_of
 from nlgnn.errors import NlgnnError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn import GAT, NLGCN
+from nlgnn.nn import GAT, GCN, NLGCN
 from nlgnn.nn.inputs import move, prepare_plain
 
 WIDTHS = (6, 7, 3)
@@ -43,6 +44,11 @@ def test_nlgcn(cached: bool, copies: int) -> None:
 
 def test_dropout_is_off_while_comparing() -> None:
     check_equal(NLGCN(*WIDTHS, dropout=0.5), PlainNLGCN(*WIDTHS, dropout=0.5), sample_graph(), TRAIN)
+
+
+def test_deep_gcn() -> None:
+    ours = GCN(*WIDTHS, num_layers=3, norm="batch", residual=True, dropout=0.5)
+    check_equal(ours, PlainDeepGCN(*WIDTHS, num_layers=3, dropout=0.5), sample_graph(), TRAIN)
 
 
 def test_gat() -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from own_samples import write
 
 from cli_samples import Command, refused
 from nlgnn.cli import train as train_module
+from nlgnn.selection import ensemble as ensemble_module
 from nlgnn.selection import portfolio
 
 AUTO = ("train", "mushroom-body", "--model", "auto", "--runs", 2, "--epochs", 3, "--time-budget", "none", "--out", "X")
@@ -55,7 +57,7 @@ def test_the_folder_stands_for_the_chosen_model(command: Command) -> None:
     for line in (("explain", "X", "0"), ("predict", "X", "--all"), ("report", "X")):
         shown = command(*line)
         assert shown.code == 0, shown.err
-    assert f" of {chosen['model']}" in command("predict", "X", "--all").out
+    assert f" of {chosen['model']}" in command("predict", "X", "--all", "--force").out
     assert Path("X/report.html").read_text() == page
     resumed = command("train", "--resume", "X", "--model", "auto")
     assert resumed.code == 0, resumed.err  # all is there already
@@ -73,8 +75,9 @@ def test_leaderboard_files(command: Command) -> None:
     scores = [float(row["validation macro-f1"]) for row in finished]
     assert scores == sorted(scores, reverse=True)
     assert [row["rank"] for row in finished] == [str(rank) for rank in range(1, len(finished) + 1)]
-    (skipped,) = [row for row in rows if row["status"] == "not started"]
+    skipped, ensemble = [row for row in rows if row["status"] == "not started"]
     assert (skipped["name"], skipped["reason"]) == ("dirgcn", "edges have no direction")
+    assert "fewer than 200" in ensemble["reason"]
     assert all(float(row["fit_seconds"]) > 0 and row["test accuracy"] for row in finished)
 
 
@@ -145,12 +148,12 @@ def test_models_that_fail(failing: set[str], command: Command, monkeypatch: pyte
     assert failed["entry"]["name"] == "mlp"
 
 
-def test_without_time_one_model_is_trained(command: Command) -> None:
+def test_without_time_the_simplest_models_are_trained(command: Command) -> None:
     done = command(*[{"none": "0.01s"}.get(str(word), word) for word in AUTO])
     assert done.code == 0, done.err
-    assert models() == {"logistic-own-columns"}
+    assert models() == {"logistic-own-columns", "mlp"}
     statuses = {row["entry"]["name"]: row["status"] for row in read("leaderboard")["rows"]}
-    assert statuses["mlp"] == statuses["gcn"] == "not started"
+    assert statuses["gcn"] == "not started"
 
 
 def test_auto_in_a_file(command: Command) -> None:
@@ -205,6 +208,12 @@ def test_no_edges(command: Command) -> None:
     assert done.code == 0, done.err
     assert "gcn: not started: the graph has no edges" in done.err
     assert models() >= {"logistic-own-columns", "mlp"}
+    write("payments.csv", [["source", "target"]])
+    done = command(*TABLES, "--time-budget", "none", "--runs", 2, "--out", "Y")
+    assert done.code == 0, done.err
+    assert "payments.csv has 0 rows and 2 columns, so that there are no edges: only features can help" in done.err
+    assert models("Y") == models()
+    assert command("predict", "Y", "--all").code == 0
 
 
 def test_new_nodes(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,3 +229,76 @@ def test_new_nodes(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.code == 0, done.err
     assert "kernel cannot predict new nodes. mlp" in done.err
     assert Path("labels.csv").read_text().splitlines()[1].startswith("99,")
+
+
+@pytest.fixture
+def ensemble(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ensemble is always ahead, and a graph may be small."""
+
+    def certain(members: Any, y: Any, metric: str) -> Any:
+        return torch.nn.functional.one_hot(y, members[0].shape[1]).float()
+
+    monkeypatch.setattr(ensemble_module, "FEWEST_NODES", 5)
+    monkeypatch.setattr(ensemble_module, "unseen_mean", certain)
+
+
+def test_ensemble(command: Command, ensemble: None) -> None:
+    """The folder stands for the ensemble: predictions, explanation, page, leaderboard, resume; members are checked."""
+    done = command(*AUTO)
+    assert done.code == 0, done.err
+    record = read("choice")
+    assert record["name"] == "ensemble"
+    members = record["ensemble"]["members"]
+    assert {one["folder"] for one in members} <= models()
+    assert all(sum(row) == pytest.approx(1) for row in record["ensemble"]["weights"])
+    page = Path("X/report.html").read_text()
+    assert "Members of the ensemble" in page
+    assert " of ensemble, calibrated" in command("predict", "X", "--all", "--out", "all.csv").out
+    shown = command("explain", "X", "0")
+    assert shown.code == 0, shown.err
+    assert "the member with the largest weight" in shown.out.replace("\n", " ")
+    assert command("report", "X").code == 0
+    assert Path("X/report.html").read_text() == page
+    assert command("leaderboard", "X").out.splitlines()[2].split()[1] == "ensemble"
+    refused(command("export", "X", "model.onnx"), "An ensemble cannot be exported", "models/")
+    resumed = command("train", "--resume", "X")
+    assert resumed.code == 0, resumed.err
+    again = read("choice")
+    assert again["ensemble"]["members"] == members
+    assert again["ensemble"]["weights"] == record["ensemble"]["weights"]
+    assert again["ensemble"]["runs"] == record["ensemble"]["runs"]
+    assert again == record
+    wanted = Path("all.csv").read_text()
+    assert command("predict", "X", "--all", "--out", "again.csv").code == 0
+    assert Path("again.csv").read_text() == wanted
+    summary = Path("X/models", members[0]["folder"], "summary.json")
+    content = summary.read_text()
+    summary.write_text(content + " ")
+    refused(command("predict", "X", "--all"), "is not what the ensemble of X was made of: .* another one", "Restore")
+    summary.unlink()
+    refused(command("predict", "X", "--all"), "summary.json is missing", "Restore")
+    summary.write_text(content)
+    Path("X/choice.json").write_text(
+        json.dumps(record | {"ensemble": {"members": members, "weights": [[1]], "runs": []}})
+    )
+    refused(command("predict", "X", "--all"), "choice.json is damaged")
+
+
+def test_no_ensemble(command: Command, ensemble: None) -> None:
+    assert command(*AUTO, "--no-ensemble").code == 0
+    assert read("choice")["name"] != "ensemble"
+    assert "ensemble" not in [row["name"] for row in read("leaderboard")["ranked"]]
+    refused(command("train", "mushroom-body", "--model", "gcn", "--no-ensemble"), "does not apply to gcn", "auto")
+
+
+def test_new_nodes_of_an_ensemble(command: Command, ensemble: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a member knows nodes by their number, the best single model that does not predicts new nodes."""
+    entries = [{"name": "kernel", "model": "kernel"}, {"name": "mlp", "model": "mlp", "without_edges": True}]
+    monkeypatch.setitem(portfolio.DATA, "entry", entries)  # type: ignore[arg-type]
+    write_accounts()
+    assert command(*TABLES, "--time-budget", "none", "--runs", 2, "--metric", "log-loss", "--out", "X").code == 0
+    names = [one["name"] for one in read("choice")["ensemble"]["members"]]
+    write("new.csv", [["id", "amount"], [99, 3]])
+    done = command("predict", "X", "--nodes", "new.csv", "--out", "labels.csv")
+    assert done.code == 0, done.err
+    assert ("The ensemble cannot predict new nodes. mlp" in done.err) == ("kernel" in names)

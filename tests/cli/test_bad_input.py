@@ -199,7 +199,8 @@ def test_a_training_is_not_resumed_as_an_automatic_choice(command: Command) -> N
 
 def test_resuming_weights_of_another_model(command: Command, trained: Path) -> None:
     command("train", "mushroom-body", "--model", "gcn", "--runs", 1, "--epochs", 2, "--out", "Y")
-    (trained / "models/00.safetensors").write_bytes(Path("Y/models/00.safetensors").read_bytes())
+    for name in ("00.safetensors", "00-validation.safetensors"):
+        (trained / "models" / name).write_bytes((Path("Y/models") / name).read_bytes())
     summary, other = (json.loads((folder / "summary.json").read_text()) for folder in (trained, Path("Y")))
     (trained / "summary.json").write_text(json.dumps(summary | {"weights": other["weights"]}))
     before = everything()

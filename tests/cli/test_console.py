@@ -73,7 +73,7 @@ def test_long_text_and_lists_are_wrapped_where_words_end() -> None:
         ("categories", 80),
         ("systems", 80),
         ("systems", 140),
-        ("ablation", 100),
+        ("controls", 100),
         ("order", 60),
         ("verdicts", 80),
         ("datasets", 100),

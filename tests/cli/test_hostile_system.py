@@ -124,7 +124,8 @@ class TestNoRoom:
         for ending in ("csv", "parquet"):
             (folder / f"labels.{ending}").write_text("what was there before")
             before = files_in(folder)
-            ended = warm.run("predict", "X", "--all", "--out", f"labels.{ending}", folder=folder, file_limit=LEAST)
+            arguments = ("predict", "X", "--all", "--force", "--out", f"labels.{ending}")
+            ended = warm.run(*arguments, folder=folder, file_limit=LEAST)
             check_refused(ended, f"labels.{ending} cannot be written")
             assert files_in(folder) == before
 
@@ -136,4 +137,7 @@ class TestNoRoom:
 
     def test_for_what_is_printed(self, warm: WarmProcess, folder: Path) -> None:
         ended = warm.run("models", folder=folder, printed_to="/dev/full")
+        check_refused(ended, "The output cannot be written: No space left on device.")
+        assert warm.run(*TRAIN, "--out", "X", folder=folder).code == 0
+        ended = warm.run("predict", "X", "--all", "--out", "-", folder=folder, printed_to="/dev/full")
         check_refused(ended, "The output cannot be written: No space left on device.")

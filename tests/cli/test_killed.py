@@ -22,7 +22,7 @@ from run_folders import assert_same_folder, files_in
 
 TRAIN = ("train", "mushroom-body", "--model", "nlmlp", "--runs", "2", "--epochs", "8", "--out", "X")
 AUTO = ("train", "mushroom-body", "--time-budget", "none", "--runs", "2", "--epochs", "5", "--out", "X")
-PREDICT = ("predict", "X", "--all", "--out", "labels.csv")
+PREDICT = ("predict", "X", "--all", "--out", "labels.csv", "--force")
 TUNE = ("tune", "mushroom-body", "--model", "mlp", "--settings", "all", "--search-splits", "1", "--search-epochs", "8")
 TUNE += ("--hidden", "4", "--dropout", "0.5", "--lr", "0.01,0.05,0.1", "--weight-decay", "0,0.0005", "--json")
 TUNE += ("--study", "study.db")
@@ -37,6 +37,8 @@ CONSTANTS = {
         "non_local": {},
         "entry": [{"name": name, "model": name} for name in ("logistic", "gcn")],
     },
+    "nlgnn.selection.ensemble:FEWEST_NODES": 5,
+    "nlgnn.selection.race:MOST_SEEDS": 1,
     "nlgnn.tuning.tune:BATCH": 2,
     "nlgnn.tuning.tune:SECONDS_BETWEEN_LOOKS": 0.2,
     "nlgnn.tuning.study:HEARTBEAT_SECONDS": 1,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cli_samples import Command
 from nlgnn.datasets.synthetic import planted_order_graph
-from nlgnn.training.predict import new_graph, probabilities_of
+from nlgnn.training.predict import new_graph
 from nlgnn.training.train import read_trained
 
 
@@ -53,7 +53,7 @@ def test_predictions_of_old_nodes(command: Command, tmp_path: Path, model: str, 
     trained, graph = read_trained(Path("X"))
     found, added = new_graph(trained, graph, Path("new-nodes.csv"), Path("new-edges.csv") if with_edges else None)
     old = np.setdiff1d(np.arange(found.graph.num_nodes), added)
-    before, after = probabilities_of(trained, graph)[0], probabilities_of(trained, found.graph)[0][old]
+    before, after = trained.probabilities(graph)[0], trained.probabilities(found.graph)[0][old]
     assert len(added) == new.sum()
     assert (before != after).any()  # the sorted sequence, and normalisation, hold them too
     assert (before.argmax(1) != after.argmax(1)).mean() < most

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from own_samples import TRAIN, WORDS, write, write_pages
 
-from cli_samples import Command
+from cli_samples import Command, refused
 from nlgnn.selection import evidence
 
 
@@ -31,7 +32,9 @@ def test_two_tables_in_labels_out(command: Command) -> None:
         assert words in done.err
     done = command("predict", "X", "--out", "labels.parquet")
     assert (done.code, done.out) == (0, f"18 nodes, mean of 2 runs of {model_of('X')}, calibrated: labels.parquet\n")
-    assert command("predict", "X", "--out", "labels.parquet").out.endswith("calibrated: labels.parquet (replaced)\n")
+    refused(command("predict", "X", "--out", "labels.parquet"), "labels.parquet exists already", "--force")
+    again = command("predict", "X", "--out", "labels.parquet", "--force")
+    assert again.out.endswith("calibrated: labels.parquet (replaced)\n")
     table = pq.read_table("labels.parquet").to_pydict()
     assert set(table["url"]) == {f"page {number}" for number in range(60) if number % 9 >= 6}
     assert not any(table["was labelled"])
@@ -41,6 +44,77 @@ def test_two_tables_in_labels_out(command: Command) -> None:
     np.testing.assert_allclose(table["confidence"], probabilities.max(0))
     every = command("predict", "X", "--all", "--out", "all.csv")
     assert every.out.startswith("60 nodes")
+
+
+def test_columns_are_chosen_and_listed(command: Command) -> None:
+    """The choice of columns is part of the plan: everything that reads the tables again makes the same features."""
+    with open("pages.csv", newline="") as file:
+        header, *rows = list(csv.reader(file))
+    rows = [[*row, f"{row[3]}!", f"{1000 + number % 7},5 €", number % 4] for number, row in enumerate(rows)]
+    write("pages.csv", [[*header, "told by topic", "price", "code"], *rows])
+    one = ("--model", "nlmlp", "--out", "X")
+    done = command(*TRAIN, *one, "--drop-leaks", "--kind", "code=category", "--drop", "length")
+    assert done.code == 0, done.err
+    for words in (
+        r"^url +ids",
+        r"^length +dropped",
+        r"^text +– .*left out: it tells the label",
+        r"^told by topic +– .*left out: it tells the label",
+        r"^price +number +1 .*decimal commas",
+        r"^code +category +5",
+    ):
+        assert re.search(words, done.err, re.MULTILINE), words
+    tables = json.loads(Path("X/config.json").read_text())["tables"]
+    assert (tables["drop"], tables["kind"], tables["drop_leaks"]) == (["length"], {"code": "category"}, True)
+    assert command("train", "--resume", "X").code == 0
+    assert command("explain", "X", "page 3").code == 0
+    assert command("report", "X").code == 0
+    header = ["url", "text", "told by topic", "price", "code"]
+    write("new.csv", [header, ["new", WORDS["arts"], "", "$1,000.50", 9]])
+    done = command("predict", "X", "--nodes", "new.csv", "--out", "new.parquet")
+    assert (done.code, pq.read_table("new.parquet").to_pydict()["url"]) == (0, ["new"]), done.err
+    Path("plan.toml").write_text('drop-leaks = true\ndrop = "length"\nkind = { code = "category" }\n')
+    assert command(*TRAIN, "--model", "nlmlp", "--config", "plan.toml", "--out", "Y").code == 0
+    configs = [json.loads(Path(folder, "config.json").read_text()) for folder in "XY"]
+    assert configs[0]["fingerprint"] == configs[1]["fingerprint"]
+    assert configs[0]["tables"] == configs[1]["tables"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--drop", "lenght"], "Did you mean 'length'?"),
+        (["--keep", "lenght"], "Did you mean 'length'?"),
+        (["--kind", "length=numbr"], "Did you mean 'number'?"),
+        (["--kind", "length"], "--kind length names no kind"),
+        (["--drop", "topic"], "'topic' holds the labels"),
+    ],
+)
+def test_mistakes_in_choosing_columns(command: Command, flags: list[str], words: str) -> None:
+    done = command(*TRAIN, *flags, "--out", "X")
+    assert done.code == 2
+    assert words in done.err
+    assert not Path("X").exists()
+
+
+def test_a_wrong_choice_in_a_file(command: Command) -> None:
+    Path("plan.toml").write_text("drop = 3\n")
+    done = command(*TRAIN, "--config", "plan.toml", "--out", "X")
+    assert done.code == 2
+    assert "plan.toml: drop = 3 is of the wrong type" in done.err
+
+
+def test_of_many_columns_some_are_listed(command: Command) -> None:
+    with open("pages.csv", newline="") as file:
+        header, *rows = list(csv.reader(file))
+    rows = [[*row, *(f"{(number * place) % 7}.5" for place in range(50))] for number, row in enumerate(rows)]
+    write("pages.csv", [[*header, *(f"x{place}" for place in range(50))], *rows])
+    done = command(*TRAIN, "--model", "mlp", "--out", "X")
+    assert done.code == 0, done.err
+    listed = done.err.partition("\ncolumn ")[2].splitlines()
+    assert len(listed) < 35
+    assert re.search(r"^… and 24 more columns: 24 number", done.err, re.MULTILINE)
+    assert "x0 " in done.err  # it has one value, which is a remark
 
 
 def model_of(folder: str) -> str:

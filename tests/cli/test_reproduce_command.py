@@ -78,7 +78,7 @@ def test_reproduction_with_a_damaged_cell(command: Command) -> None:
     ("arguments", "what", "how"),
     [
         (["sistems"], "there is no table 'sistems'.", "Did you mean 'systems'?"),
-        (["systems", "--systems", "gcn,h2gnc"], "this table has no model 'h2gnc'.", "Did you mean 'h2gcn'?"),
+        (["systems", "--systems", "fagcn,h2gnc"], "this table has no model 'h2gnc'.", "Did you mean 'h2gcn'?"),
         (["systems", "--datasets", "texsa"], "this table has no dataset 'texsa'.", "Did you mean 'texas'?"),
         (
             ["controls", "--datasets", "texas,cameleon"],
@@ -102,26 +102,26 @@ def test_quick(command: Command) -> None:
         "systems",
         "--quick",
         "--systems",
-        "mlp, gcn",
+        "h2gcn, simp-gcn",
         "--datasets",
-        "texas,cora",
+        "texas,wisconsin",
         "--format",
         "markdown",
     ]
     done = command(*arguments)
     assert done.code == 0, done.err
     assert [line.partition(", ")[0] for line in done.err.splitlines()] == [
-        *("open cell 1 of 4: texas-mlp", "open cell 2 of 4: cora-mlp"),
-        *("open cell 3 of 4: texas-gcn", "open cell 4 of 4: cora-gcn"),
+        *("open cell 1 of 4: texas-h2gcn", "open cell 2 of 4: texas-simp-gcn"),
+        *("open cell 3 of 4: wisconsin-h2gcn", "open cell 4 of 4: wisconsin-simp-gcn"),
     ]
     folder = Path("runs/quick/systems")
-    names = ["cora-gcn.json", "cora-mlp.json", "texas-gcn.json", "texas-mlp.json"]
+    names = ["texas-h2gcn.json", "texas-simp-gcn.json", "wisconsin-h2gcn.json", "wisconsin-simp-gcn.json"]
     assert sorted(path.name for path in folder.iterdir()) == names
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert command(*arguments).out == done.out
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert command(*arguments, "--table") == (0, done.out, "")  # nothing is measured
-    assert "| system | texas | cora |" in done.out
+    assert "| system | texas | wisconsin |" in done.out
     assert not Path("runs/quick/report.html").exists()  # other formats are for other readers
     shown = command(*arguments[:-2], "--table")
     assert "All systems" in shown.out
@@ -134,32 +134,32 @@ def test_a_cell_that_cannot_be_measured_does_not_stop_the_others(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def sometimes(cell: Cell, unfinished: Path, progress: bool) -> object:
-        if cell.system == "mlp":
+        if cell.system == "h2gcn":
             raise NlgnnError("it does not fit.", "Buy memory.")
         return measure.measure_training(cell, unfinished, progress)
 
     monkeypatch.setitem(measure.MEASURES, "training", sometimes)  # type: ignore[arg-type]
-    done = command("reproduce", "systems", "--quick", "--systems", "mlp,gcn", "--datasets", "texas")
+    done = command("reproduce", "systems", "--quick", "--systems", "h2gcn,simp-gcn", "--datasets", "texas")
     assert done.code == 2
-    assert "open cell 1 of 2: texas-mlp\nerror: it does not fit.\nBuy memory.\n" in done.err
-    assert done.err.endswith("error: not measured: texas-mlp.\nThe errors are printed above.\n")
-    assert Path("runs/quick/systems/texas-gcn.json").exists()
+    assert "open cell 1 of 2: texas-h2gcn\nerror: it does not fit.\nBuy memory.\n" in done.err
+    assert done.err.endswith("error: not measured: texas-h2gcn.\nThe errors are printed above.\n")
+    assert Path("runs/quick/systems/texas-simp-gcn.json").exists()
 
 
 @pytest.mark.usefixtures("small_graphs")
 def test_a_cell_of_other_settings(command: Command) -> None:
-    arguments = ["reproduce", "systems", "--quick", "--systems", "gcn", "--datasets", "texas", "--out", "cells"]
+    arguments = ["reproduce", "systems", "--quick", "--systems", "simp-gcn", "--datasets", "texas", "--out", "cells"]
     assert command(*arguments).code == 0
-    again = "nlgnn reproduce systems --table --quick --systems gcn --datasets texas --out cells"
+    again = "nlgnn reproduce systems --table --quick --systems simp-gcn --datasets texas --out cells"
     assert f"<code>{again}</code>" in Path("cells/report.html").read_text()
-    path = Path("cells/systems/texas-gcn.json")
+    path = Path("cells/systems/texas-simp-gcn.json")
     result = json.loads(path.read_text())
     result["recipe"]["lr"] = 0.7
     path.write_text(json.dumps(result))
     for more in ([], ["--table"]):
         refused = command(*arguments, *more)
         assert refused.code == 2
-        assert "cells/systems/texas-gcn.json was measured with lr=0.7; now it is 0.05." in refused.err
+        assert "cells/systems/texas-simp-gcn.json was measured with lr=0.7; now it is 0.05." in refused.err
         assert "Remove the file to measure the cell again" in refused.err
 
 
@@ -167,12 +167,14 @@ def test_a_cell_of_other_settings(command: Command) -> None:
 def test_a_cell_in_work_elsewhere(command: Command) -> None:
     folder = Path("runs/quick/systems")
     folder.mkdir(parents=True)
-    arguments = ["reproduce", "systems", "--quick", "--systems", "gcn", "--datasets", "texas,cora"]
-    with FileLock(folder / ".texas-gcn.lock"):
+    arguments = ["reproduce", "systems", "--quick", "--systems", "simp-gcn", "--datasets", "texas,wisconsin"]
+    with FileLock(folder / ".texas-simp-gcn.lock"):
         done = command(*arguments)
     assert done.code == 0
-    assert done.err.startswith("open cell 1 of 2: texas-gcn: another process measures it\nopen cell 2 of 2: cora-gcn, ")
-    assert sorted(path.name for path in folder.glob("*.json")) == ["cora-gcn.json"]
+    assert done.err.startswith(
+        "open cell 1 of 2: texas-simp-gcn: another process measures it\nopen cell 2 of 2: wisconsin-simp-gcn, "
+    )
+    assert sorted(path.name for path in folder.glob("*.json")) == ["wisconsin-simp-gcn.json"]
 
 
 @pytest.mark.usefixtures("small_graphs")
@@ -190,7 +192,7 @@ def test_quick_of_the_sequence(command: Command) -> None:
 @pytest.mark.usefixtures("small_graphs")
 def test_a_report_that_cannot_be_written_is_no_failure(command: Command) -> None:
     Path("cells/report.html").mkdir(parents=True)
-    done = command("reproduce", "systems", "--quick", "--systems", "mlp", "--datasets", "texas", "--out", "cells")
+    done = command("reproduce", "systems", "--quick", "--systems", "h2gcn", "--datasets", "texas", "--out", "cells")
     assert done.code == 0
     assert "All systems" in done.out
     assert "report" not in done.out
@@ -220,15 +222,15 @@ def test_quick_of_the_framework(command: Command) -> None:
 
 @pytest.mark.usefixtures("small_graphs")
 def test_open_cells_are_measured_before_older_ones(command: Command) -> None:
-    arguments = ["reproduce", "systems", "--quick", "--systems", "mlp", "--datasets", "texas,cora"]
+    arguments = ["reproduce", "systems", "--quick", "--systems", "h2gcn", "--datasets", "texas,wisconsin"]
     assert command(*arguments).code == 0
-    older, newer = (Path(f"runs/quick/systems/{dataset}-mlp.json") for dataset in ("texas", "cora"))
+    older, newer = (Path(f"runs/quick/systems/{dataset}-h2gcn.json") for dataset in ("texas", "wisconsin"))
     older.write_text(json.dumps(json.loads(older.read_text()) | {"versions": {"nlgnn": "0.1.0"}}))
     newer.unlink()
     assert "±" in command(*arguments, "--table").out
     done = command(*arguments)
     assert [line.partition(", ")[0] for line in done.err.splitlines()] == [
-        *("open cell 1 of 1: cora-mlp", "older cell 1 of 1: texas-mlp")
+        *("open cell 1 of 1: wisconsin-h2gcn", "older cell 1 of 1: texas-h2gcn")
     ]
     assert json.loads(older.read_text())["versions"]["nlgnn"] != "0.1.0"
     assert command(*arguments).err == ""

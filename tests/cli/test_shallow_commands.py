@@ -14,7 +14,6 @@ from cli_samples import Command
 from each_of import each_of
 from nlgnn.report.run_page import run_parts
 from nlgnn.report.table import Section
-from nlgnn.training.predict import probabilities_of
 from nlgnn.training.train import read_trained
 
 TRAIN = ("train", "--nodes", "pages.csv", "--edges", "links.csv", "--label", "topic", "--runs", 2, "--out", "X")
@@ -37,7 +36,7 @@ def test_from_tables_to_new_nodes(command: Command, model: str) -> None:
     trained, graph = read_trained(Path("X"))
     shares = pl.read_csv("all.csv").select(f"probability of {name}" for name in graph.class_names).to_numpy()
     np.testing.assert_allclose(shares.sum(1), 1, atol=1e-6)
-    assert probabilities_of(trained, graph).shape == (2, graph.num_nodes, graph.num_classes)
+    assert trained.probabilities(graph).shape == (2, graph.num_nodes, graph.num_classes)
     done = command("predict", "X", "--nodes", "new.csv", "--edges", "new-links.csv", "--out", "new-labels.csv")
     assert done.code == 0, done.err
     assert len(pl.read_csv("new-labels.csv")) == 2
@@ -48,7 +47,8 @@ def test_new_nodes_of_a_model_that_knows_nodes_by_their_number(command: Command)
     assert command(*TRAIN, "--model", "trees", "--rounds", 5, "--labels").code == 0
     done = command("predict", "X", "--nodes", "new.csv", "--out", "labels.csv")
     assert done.code == 2
-    assert "trees knows nodes by their number" in done.err
+    assert "trees reads the labels of training nodes" in done.err
+    assert "Train it without labels as columns" in done.err
 
 
 @pytest.fixture
@@ -80,7 +80,10 @@ def test_explain_says_that_no_edge_was_read(trained_pages: Command) -> None:
 def test_explain_a_model_without_contributions(command: Command) -> None:
     write_pages()
     assert command(*TRAIN, "--model", "forest", "--trees", 3).code == 0
-    assert "Forest does not tell" in command("explain", "X", "page 3").out
+    done = command("explain", "X", "page 3")
+    assert done.code == 0, done.err
+    assert "own columns" in done.out
+    assert "does not tell" not in done.out
 
 
 def test_the_page_has_neither_curves_nor_an_embedding(trained_pages: Command) -> None:
@@ -136,3 +139,30 @@ def test_models_and_tune(command: Command) -> None:
     done = command("tune", "mushroom-body", "--model", "logistic", "--search-splits", 1, "--study", "s.db")
     assert done.code == 0, done.err
     assert "epochs" not in done.out
+
+
+def test_what_a_model_chose_is_shown_and_kept(command: Command) -> None:
+    write_pages()
+    chosen = {"logistic": "strength", "trees": "rounds", "kernel": "ridge"}
+    for model, name in chosen.items():
+        done = command(*TRAIN[:-1], model, "--model", model, *MODELS[model])
+        assert done.code == 0, done.err
+        assert f"{name} " in done.out.partition("Chosen by validation: ")[2]
+        trained, graph = read_trained(Path(model))
+        assert all(run.choices[name] > 0 for run in trained.runs)
+        (settings,) = [part for part in run_parts(trained, graph, {}) if getattr(part, "title", "") == "Settings"]
+        assert isinstance(settings, Section)
+        assert f"{name}, chosen by validation" in {row["setting"] for row in settings.rows}
+    assert command(*TRAIN, "--model", "forest", "--trees", 3).code == 0
+    assert read_trained(Path("X"))[0].runs[0].choices == {}
+
+
+def test_categories_are_explained_by_their_values(trained_pages: Command) -> None:
+    names = {
+        column["column"]
+        for column in json.loads(trained_pages("explain", "X", "page 3", "--json", "--top", 500).out)["by_column"][
+            "columns"
+        ]
+    }
+    assert not [name for name in names if "part" in name]
+    assert [name for name in names if " = " in name and "over neighbours" in name]

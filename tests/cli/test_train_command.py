@@ -49,6 +49,7 @@ def test_table_protocol_and_folder(command: Command) -> None:
     assert sorted(path.name for path in Path("X").iterdir()) == [
         "config.json",
         "curves.jsonl",
+        "decision.json",
         "models",
         "predictions.parquet",
         "report.html",

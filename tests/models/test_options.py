@@ -16,8 +16,8 @@ from nlgnn.models.build import check_given, configure, resolve
 from nlgnn.models.options import all_model_options, given_sizes, idle_options, keyword_of, model_options, refuse_idle
 from nlgnn.models.registry import SYSTEMS, load
 from nlgnn.nn import GCN
+from nlgnn.nn.learned_order import LearnedOrder
 from nlgnn.nn.non_local import NonLocal
-from nlgnn.nn.orders import LearnedOrder
 from nlgnn.shallow import ShallowModel
 from nlgnn.training.fit import fit
 from nlgnn.training.recipe import Recipe
@@ -43,7 +43,10 @@ SPACE = {
     "space_radius",
     "space_perplexity",
     "space_shrinkage",
+    "space_signs",
     "space_input",
+    "space_descriptions",
+    "space_votes",
     "space_lr",
 }
 NON_LOCAL = [name for name, system in SYSTEMS.items() if system.kind == "non-local"]
@@ -183,7 +186,10 @@ OTHER_VALUES: dict[str, Any] = {
     "space_radius": 4,
     "space_perplexity": 2.0,
     "space_shrinkage": 0.5,
+    "space_signs": 3,
     "space_input": "adjacency",
+    "space_descriptions": "links",
+    "space_votes": "labels",
     "space_lr": 0.1,
 }
 
@@ -213,7 +219,7 @@ def test_what_is_searched_over_is_idle_only_where_it_is_in_every_setting() -> No
     assert "score_bias" in idle_options(system, {"order": ("learned",)})
     assert "score_bias" not in idle_options(system, {"order": ("learned", "score")})
     assert "space_dim" not in idle_options(system, {"order": ("learned", "score")})
-    assert not idle_options(SYSTEMS["vote-mlp"], {"order": ("random",)})
+    assert idle_options(SYSTEMS["vote-mlp"], {"order": ("random",)}).keys() == {"space_descriptions"}
     refuse_idle(system, {"order": ("learned", "score"), "space_dim": (4, 8), "score_bias": (True, False)})
     with pytest.raises(OptionError, match="space_dim=4,8 changes nothing"):
         refuse_idle(system, {"order": ("score",), "space_dim": (4, 8)})

@@ -146,5 +146,21 @@ def test_quick() -> None:
 
 
 def test_captions_explain_the_marks_that_occur() -> None:
-    assert caption("conditions", [{"figure": "1.0 ± 0.1"}]).endswith("t-intervals.")
-    assert "† measured by a version before 0.2.0" in caption("conditions", [{"figure": "1.0†"}])
+    assert caption("homophily", [{"figure": "1.0 ± 0.1"}]).endswith("without numbers.")
+    assert "† measured by a version before 0.2.0" in caption("homophily", [{"figure": "1.0†"}])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "marks"),
+    [
+        (Schedule(), ""),
+        (Schedule({"stopping": "patience", "patience": 500}), ""),
+        (Schedule({"epochs": 500}), "*"),
+        (Schedule(search_splits=1), "*"),
+        (Schedule(splits=5), "*"),
+    ],
+)
+def test_early_stopping_alone_is_not_marked(schedule: Schedule, marks: str, tmp_path: Path) -> None:
+    cell = replace(framework_cell("texas", "mlp"), schedule=schedule)
+    write(cell, tmp_path, [70.0, 71.0])
+    assert read_cells([cell], tmp_path)[cell.name].marks == marks

@@ -154,18 +154,14 @@ def test_cost(tmp_path: Path) -> None:
     assert "1.0 hours for 3 cells" in section.caption
 
 
-def test_ablation(tmp_path: Path) -> None:
+def test_ties(tmp_path: Path) -> None:
     cells = plans.ablation_cells(tmp_path)
-    changed = {cell.name: cell for cell in cells if cell.condition}
-    write_framework(tmp_path, "texas-nlmlp", [80.0, 81.0])
-    write(changed["texas-nlmlp-preset-robust-random-60"], tmp_path, [81.0, 83.0])
-    sections = {section.title: section for section in ablation_sections(read_cells(cells, tmp_path))}
-    rows = {row["condition"]: row for row in sections["Presets"].rows if row["dataset"] == "texas"}
-    assert rows["preset robust"]["changed"] == "82.0 ± 1.4"
-    assert rows["preset robust"]["published"] == "80.5 ± 0.7"
-    assert rows["preset robust"]["difference"].startswith("+1.5 [")
-    assert rows["preset robust"]["agrees"] == "✓"
-    assert rows["preset robust"]["H(Ĝ)"] == "0.70"
-    assert rows["preset paper"]["changed"] == "…"
-    sizes = {row["condition"] for row in sections["Kernel size"].rows if row["dataset"] == "texas"}
-    assert sizes == {"kernel 3", "kernel 7"}  # 5 is published
+    ties = {"nodes": [1700, None, 1720], "test": [80.5, None, 82.0]}
+    write(cells[0], tmp_path, [80.0, None, 81.0], ties=ties)
+    (section,) = ablation_sections(read_cells(cells, tmp_path))
+    texas, actor = section.rows
+    assert texas["nodes with equal keys"] == "1710"
+    assert texas["ties by number"] == "80.5 ± 0.7 (1 of 3 runs failed)"
+    assert texas["mean over ties"] == "81.2 ± 1.1 (1 of 3 runs failed)"
+    assert texas["difference"].startswith("+0.8 [")
+    assert {actor[name] for name in ("nodes with equal keys", "ties by number", "difference")} == {"…"}

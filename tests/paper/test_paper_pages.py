@@ -51,7 +51,7 @@ def test_an_unknown_cell_in_the_prose(monkeypatch: pytest.MonkeyPatch, tmp_path:
     with pytest.raises(DataError, match=r"'texas-h2gnc'.*\nDid you mean 'texas-h2gcn'"):
         pages._fill("texas-h2gnc", tmp_path)
     assert pages._fill("texas-h2gcn", tmp_path) == "…"
-    assert pages._fill("texas-simp-gcn - texas-simp-gcn-directed", tmp_path) == "…"
+    assert pages._fill("texas-simp-gcn - texas-h2gcn", tmp_path) == "…"
 
 
 def test_an_unknown_table() -> None:
@@ -72,6 +72,6 @@ def test_counts(tmp_path: Path) -> None:
 def test_pages_are_written_with_their_pictures(tmp_path: Path) -> None:
     write_framework(tmp_path / "results", "texas-nlmlp", [70.0, 71.0])
     paths = write_pages(tmp_path / "pages", tmp_path / "results")
-    assert [path.name for path in paths] == ["paper.md", "systems.md", "learned_order.md", "benchmark.md"]
+    assert [path.name for path in paths] == ["paper.md", "systems.md", "learned_order.md", "benchmark.md", "auto.md"]
     assert "| texas | nlmlp | 70.5 ± 0.7 |" in paths[0].read_text()
     assert not list((tmp_path / "pages").glob("*.svg"))  # there is nothing to draw

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sample_cells import write_framework
 
+from nlgnn.cli.reproduce import ON_REQUEST
 from nlgnn.models.registry import get_system
 from nlgnn.paper import plans
 from nlgnn.paper.cell import HUGE_DATASETS, Cell, cell_path
@@ -38,6 +39,32 @@ def test_about_150_cells_belong_to_the_paper(tmp_path: Path) -> None:
     small = [cell for cell in cells if cell.dataset not in HUGE_DATASETS]
     assert len({cell_path(cell, tmp_path) for cell in small}) == len(small) == 54 + 12 + 18 + 24 + 39 + 4
     assert len(plans.all_result_cells(tmp_path)) == 93  # cells of the paper's table 5
+
+
+def test_the_tables_without_a_name_have_all_cells_of_the_paper(tmp_path: Path) -> None:
+    shown = {cell.name for name in TABLES if name not in ON_REQUEST for cell in TABLES[name].cells(tmp_path)}
+    assert {cell.name for cell in (*plans.result_cells(tmp_path), *plans.compared_cells())} <= shown
+
+
+def test_tables_3_and_4_compare_on_the_same_splits(tmp_path: Path) -> None:
+    """Each graph has the compared systems, a non-local model and its local part on the public splits."""
+    cells = [*plans.first_category_cells(tmp_path), *plans.second_category_cells(tmp_path)]
+    for dataset in {cell.dataset for cell in cells} - set(HUGE_DATASETS):
+        public = {cell.system for cell in cells if (cell.dataset, cell.protocol) == (dataset, "geom-gcn")}
+        (model,) = public & set(NON_LOCAL)
+        assert get_system(model).local in public
+        assert {"geom-gcn", "h2gcn"} < public
+
+
+def test_order_of_measuring(tmp_path: Path) -> None:
+    cells = [cell for name in TABLES if name not in ON_REQUEST for cell in TABLES[name].cells(tmp_path)]
+    ranked = sorted(cells, key=plans.measuring_rank)
+    attention = [cell for cell in cells if cell.system in ("gat", "nlgat") and cell.dataset in SMALL[:-1]]
+    assert {cell.name for cell in ranked[: len(attention)]} == {cell.name for cell in attention}
+    assert {cell.kind for cell in ranked[-3:]} == {"step times"}
+    assert SMALL[-1] == "pubmed"
+    first = next(number for number, cell in enumerate(ranked) if cell.dataset == "pubmed")
+    assert {cell.dataset for cell in ranked[first:] if cell.kind != "step times"} == {"pubmed", *HUGE_DATASETS}
 
 
 def test_a_file_belongs_to_one_cell_only(tmp_path: Path) -> None:
@@ -74,6 +101,14 @@ def test_searches_of_attention_are_shorter(system: str) -> None:
         "search_epochs": 200,
     }
     assert framework_cell("pubmed", system).schedule.search_splits == 1
+
+
+def test_trainings_end_earlier_where_no_settings_were_published() -> None:
+    searched, published = framework_cell("cora", "nlgcn"), framework_cell("texas", "nlmlp")
+    assert searched.schedule.options == {"stopping": "patience", "patience": 500}
+    assert published.shortened is None
+    assert framework_cell("texas", "nlmlp", control="kernel 1").shortened is None
+    assert "patience" not in framework_cell("chameleon", "cpgcn", "random-10").schedule.options
 
 
 def test_huge_graphs_have_five_runs_on_their_own_splits() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from report_samples import Report, easy_graph, trained_on
+from report_samples import COMPARED, TRAININGS, Report, easy_graph, trained_on
 
 from nlgnn.datasets import load_graph
 from nlgnn.report.run_page import write_run_page
@@ -50,3 +51,12 @@ def page(browser: Browser, report: Report) -> Iterator[Page]:
 
     with opened(browser, report.path) as page:
         yield page
+
+
+@pytest.fixture(scope="package")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs")
+    for name, options in TRAININGS.items():
+        trained_on(load_graph(COMPARED), path / name, epochs=2, **options)
+    (path / "run-notes").mkdir()
+    return path

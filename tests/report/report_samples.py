@@ -12,6 +12,18 @@ from nlgnn.analysis.explain import Explanation
 from nlgnn.graph.graph import Graph
 from nlgnn.training.train import Plan, Trained, train
 
+COMPARED = "mushroom-body-left"
+# By the name of the folder.
+TRAININGS: dict[str, dict[str, Any]] = {
+    "run": {"model": "nlgcn"},
+    "run-gcn": {"model": "gcn"},
+    "run-nlgcn-kernel-1": {"model": "nlgcn", "kernel_size": 1},
+    "run-wide": {"model": "nlgcn", "hidden": 9},
+    "run-gcn-f1": {"model": "gcn", "metric": "macro-f1"},
+    "run-mlp-tenth": {"model": "mlp", "protocol": "random-10"},
+    "else": {"model": "gcn", "lr": 0.1},
+}
+
 
 def easy_graph(num_nodes: int = 60, num_classes: int = 3, edges: int | None = None, **given: Any) -> Graph:
     """A feature tells the class of most nodes; edges are random."""

@@ -1,97 +1,89 @@
-"""Several run folders side by side: which may be, what they are called, what stands next to one."""
+"""The comparison of several run folders: which may be compared, their names, their order and their settings."""
 
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from statistics import fmean
 
 import pytest
-from report_samples import trained_on
+from report_samples import COMPARED as GRAPH
 
 from nlgnn.datasets import load_graph
 from nlgnn.errors import OptionError
-from nlgnn.report.page import Command, Figure, Headline
-from nlgnn.report.run_page import (
+from nlgnn.report.comparison_page import (
+    common_metric,
     comparison_parts,
     differing_settings,
-    read_companions,
-    why_not_comparable,
+    on_common_runs,
+    why_not_paired,
     with_names,
     write_comparison,
 )
+from nlgnn.report.page import Command, Figure, Headline
 from nlgnn.report.table import Section
+from nlgnn.tables.source import OwnTables
+from nlgnn.training.recipe import metric_heading
+from nlgnn.training.replica import Run
 from nlgnn.training.train import Trained, read_trained
-
-GRAPH = "mushroom-body-left"
-# By the name of the folder.
-TRAININGS: dict[str, dict[str, Any]] = {
-    "run": {"model": "nlgcn"},
-    "run-gcn": {"model": "gcn"},
-    "run-nlgcn-kernel-1": {"model": "nlgcn", "kernel_size": 1},
-    "run-wide": {"model": "nlgcn", "hidden": 9},
-    "run-gcn-f1": {"model": "gcn", "metric": "macro-f1"},
-    "run-mlp-tenth": {"model": "mlp", "protocol": "random-10"},
-    "else": {"model": "gcn", "lr": 0.1},
-}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("runs")
-    for name, options in TRAININGS.items():
-        trained_on(load_graph(GRAPH), path / name, epochs=2, **options)
-    (path / "run-notes").mkdir()
-    return path
 
 
 def read(*paths: Path) -> list[Trained]:
     return [read_trained(path)[0] for path in paths]
 
 
-def test_companions_are_what_was_trained_beside_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the same splits and metric; not the model once more, nor folders of other names."""
-    (trained,) = read(folder / "run")
-    found = read_companions(folder / "run", trained)
-    assert {label: one.folder.path.name for label, one in found.items()} == {
-        "gcn": "run-gcn",
-        "nlgcn, kernel 1": "run-nlgcn-kernel-1",
-    }
-    monkeypatch.chdir(folder / "run")
-    assert list(read_companions(Path(), trained)) == list(found)
+def test_other_metrics_settings_and_directions_are_compared(folder: Path, tmp_path: Path) -> None:
+    """By the metric of the first, or the one that is given; the best by validation comes first."""
+    paths = [folder / "run", folder / "run-gcn-f1", folder / "run-wide"]
+    found = [read_trained(path) for path in paths]
+    turned = replace(found[1][1], directed=not found[1][1].directed)
+    assert why_not_paired(found[0], (found[1][0], turned)) is None
+    trained = with_names([one for one, _ in found])
+    graphs = dict(zip(trained, [found[0][1], turned, found[2][1]], strict=True))
+    for metric in ("accuracy", "log-loss"):
+        parts = comparison_parts(trained, graphs, metric)
+        section = parts[2]
+        assert isinstance(section, Section)
+        means = [fmean(run.val[metric] for run in trained[row["model"]].runs) for row in section.rows[:3]]
+        assert means == sorted(means, reverse=True)
+        assert [float(row[f"validation {metric_heading(metric)}"].split()[0]) for row in section.rows[:3]] == [
+            pytest.approx(mean, abs=0.06) for mean in means
+        ]
+    (settings,) = (part for part in parts if isinstance(part, Section) and part.title == "Different settings")
+    rows = {row["setting"]: row for row in settings.rows}
+    assert rows["metric"]["gcn"] == "macro-f1"
+    assert rows["direction of edges"]["gcn"] == ("directed" if turned.directed else "undirected")
+    write_comparison(tmp_path / "report.html", paths, "macro-f1")
+    assert "macro-f1" in (tmp_path / "report.html").read_text()
 
 
-def test_companions_of_a_name_that_looks_like_a_pattern(folder: Path, tmp_path: Path) -> None:
-    for name in ("run", "run-gcn"):
-        shutil.copytree(folder / name, tmp_path / name.replace("run", "[ab]*"))
-    (trained,) = read(tmp_path / "[ab]*")
-    assert list(read_companions(tmp_path / "[ab]*", trained)) == ["gcn"]
+def test_runs_that_failed_somewhere_are_left_out(folder: Path) -> None:
+    trained = with_names(read(folder / "run", folder / "run-gcn"))
+    first = trained["gcn"].runs[0]
+    failed = Run(first.index, first.seed, first.protocol, first.split, failure="run 0: the loss was nan")
+    trained["gcn"] = trained["gcn"].with_runs([failed, *trained["gcn"].runs[1:]])
+    assert [[run.index for run in one.runs] for one in on_common_runs(trained).values()] == [[1], [1]]
+    trained["gcn"] = trained["gcn"].with_runs([failed])
+    with pytest.raises(OptionError, match="No run succeeded in all"):
+        on_common_runs(trained)
 
 
-def test_the_first_companion_of_a_label_is_taken(folder: Path, tmp_path: Path) -> None:
-    for name in ("run", "run-gcn"):
-        shutil.copytree(folder / name, tmp_path / name)
-    shutil.copytree(folder / "else", tmp_path / "run-gcn-again")
-    found = read_companions(tmp_path / "run", read(tmp_path / "run")[0])
-    assert found["gcn"].folder.path.name == "run-gcn"
+def test_the_metric_must_be_measured_by_all(folder: Path) -> None:
+    trained = read(folder / "run", folder / "run-gcn-f1")
+    assert common_metric(trained) == "accuracy"
+    assert common_metric(trained[::-1]) == "macro-f1"
+    with pytest.raises(OptionError, match="Not every run has the metric 'lift-at-7'"):
+        common_metric(trained, "lift-at-7")
 
 
-@pytest.mark.parametrize(
-    ("other", "why"),
-    [("run-gcn-f1", "for another metric"), ("run-mlp-tenth", "under another protocol"), ("else", None)],
-)
-def test_only_the_same_splits_and_metric_are_compared(folder: Path, other: str, why: str | None) -> None:
-    assert why_not_comparable(*read(folder / "run", folder / other)) == why
-    if why is not None:
-        with pytest.raises(OptionError, match=rf"{other} was trained {why} than .*run\."):
-            write_comparison(folder / "report.html", [folder / "run", folder / other])
-        assert not (folder / "report.html").exists()
-
-
-def test_another_graph_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, other = read(folder / "run", folder / "else")
-    monkeypatch.setitem(other.folder.config, "fingerprint", "of another")
-    assert why_not_comparable(one, other) == "on another graph"
+def test_other_splits_and_nodes_are_refused(folder: Path) -> None:
+    with pytest.raises(OptionError, match=r"run-mlp-tenth was trained on other splits than .*run\."):
+        write_comparison(folder / "report.html", [folder / "run", folder / "run-mlp-tenth"])
+    assert not (folder / "report.html").exists()
+    (one, graph), (other, _) = (read_trained(folder / name) for name in ("run", "else"))
+    assert why_not_paired((one, graph), (other, graph)) is None
+    assert why_not_paired((one, graph), (other, replace(graph, y=(graph.y + 1) % 2))) == "on other nodes or labels"
 
 
 def test_a_folder_named_twice_is_refused(folder: Path) -> None:
@@ -113,11 +105,30 @@ def test_names(folder: Path, tmp_path: Path) -> None:
 
 
 def test_only_settings_that_differ_are_shown(folder: Path) -> None:
-    rows = differing_settings(with_names(read(folder / "run-gcn", folder / "run-nlgcn-kernel-1")))
+    trained = with_names(read(folder / "run-gcn", folder / "run-nlgcn-kernel-1"))
+    rows = differing_settings(trained, dict.fromkeys(trained, load_graph(GRAPH)))
     found = {row["setting"]: (row["gcn"], row["nlgcn, kernel 1"]) for row in rows}
     assert found["model"] == ("gcn", "nlgcn")
     assert found["kernel_size"] == ("–", "1")
     assert "lr" not in found
+
+
+def test_columns_and_direction_of_tables_are_settings(folder: Path) -> None:
+    trained = with_names(read(folder / "run", folder / "run-gcn"))
+    tables = [
+        OwnTables(nodes="n.csv", edges="e.csv"),
+        OwnTables(nodes="n.csv", edges="e.csv", directed=True, drop=("a",)),
+    ]
+    changed = {
+        name: replace(one, plan=replace(one.plan, tables=own))
+        for (name, one), own in zip(trained.items(), tables, strict=True)
+    }
+    graph = load_graph(GRAPH)
+    graphs = {name: replace(graph, directed=one.plan.tables.directed) for name, one in changed.items()}
+    rows = {row.pop("setting"): list(row.values()) for row in differing_settings(changed, graphs)}
+    assert rows["direction of edges"] == ["undirected", "directed"]
+    assert rows["drop"] == ["()", "('a',)"]
+    assert not rows.keys() & {"nodes", "edges", "directed"}
 
 
 def test_page(folder: Path, tmp_path: Path) -> None:
@@ -125,15 +136,15 @@ def test_page(folder: Path, tmp_path: Path) -> None:
     text = (tmp_path / "report.html").read_text()
     assert f"<title>3 models on {GRAPH}</title>" in text
     trained = with_names(read(folder / "run", folder / "run-gcn", folder / "else"))
-    parts = comparison_parts(trained, load_graph(GRAPH))
+    parts = comparison_parts(trained, dict.fromkeys(trained, load_graph(GRAPH)), "accuracy")
     headline, figure, section = parts[:3]
     assert isinstance(headline, Headline)
-    assert headline.what.startswith("test accuracy of nlgcn, 95 % interval")
     assert isinstance(figure, Figure)
     figure.chart.to_dict()
     assert isinstance(section, Section)
-    labels = ["nlgcn", "majority class", f"gcn ({folder / 'run-gcn'})", f"gcn ({folder / 'else'})"]
-    assert [row["model"] for row in section.rows] == labels
+    labels = [row["model"] for row in section.rows]
+    assert headline.what.startswith(f"test accuracy of {labels[0]}, 95 % interval")
+    assert (sorted(labels[:3]), labels[3:]) == (sorted(trained), ["majority class"])
     titles = [part.title for part in parts if isinstance(part, (Section, Command))]
     assert titles[1:3] == ["Different settings", "Cost"]
-    assert titles[3:] == [f"Repeat {label}" for label in trained]
+    assert titles[3:] == [f"Repeat {label}" for label in labels[:3]]

@@ -143,9 +143,9 @@ def test_a_node_without_neighbours_or_label(tmp_path: Path) -> None:
 
 def test_a_local_model_has_no_window(tmp_path: Path) -> None:
     explained = explain_in_run(trained_model(tmp_path / "run", model="mlp"), GRAPH, 4)
-    summary, window, neighbours = explained_sections(explained, 10)
+    summary, neighbours = explained_sections(explained, 10)
     assert list(facts(summary.rows)) == ["label", "prediction", "part in this run"]
-    assert (window.rows, window.text) == ([], "MLP sorts nothing: it is a local model.")
+    assert explained.explanation.why_no_window == "MLP sorts nothing: it is a local model."
     assert neighbours.rows
     assert "window" not in neighbours.caption
     assert explained.to_dict(10)["silenced_probabilities"] is None

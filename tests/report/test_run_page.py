@@ -22,7 +22,6 @@ from nlgnn.report.figures.order import order_parts
 from nlgnn.report.page import Command, Figure, Headline, NodeList, Part
 from nlgnn.report.run_page import (
     make_answer,
-    missing_controls,
     repeat_command,
     run_parts,
     settings_parts,
@@ -138,14 +137,6 @@ def replace_test(split: nlgnn.Split) -> nlgnn.Split:
 def test_the_verdict_is_told(trained: Trained) -> None:
     assert verdict_words(trained).startswith("Trained without a diagnosis. nlgnn diagnose easy ")
     assert verdict_words(replace(trained, reason="Chose nlmlp. Neighbours help.")) == "Chose nlmlp. Neighbours help."
-
-
-def test_missing_controls_are_named(trained: Trained, tmp_path: Path) -> None:
-    (command,) = missing_controls(trained, {})
-    assert isinstance(command, Command)
-    assert command.words == f"nlgnn train --resume {shlex.quote(str(trained.folder.path))} --controls"
-    assert missing_controls(trained, {"gcn": trained}) == []
-    assert missing_controls(replace(trained, plan=replace(trained.plan, model="gcn")), {}) == []
 
 
 def test_every_setting_is_told(trained: Trained) -> None:

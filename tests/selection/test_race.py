@@ -15,13 +15,18 @@ from experiment_samples import small_graph
 from nlgnn.errors import DataError, OptionError, RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
-from nlgnn.models.build import check_given, configure, default_metric
-from nlgnn.paper.benchmark import DATA as BENCHMARK
+from nlgnn.models.build import configure, default_metric
 from nlgnn.selection.auto import choose_model, default_runs, is_symmetric, race_metric
 from nlgnn.selection.clock import Clock, parse_budget, show_seconds
 from nlgnn.selection.leaderboard import Leaderboard, Row, csv_text, read_leaderboard
-from nlgnn.selection.portfolio import DATA, PRESET, Entry, check_options, non_local_entries, read_portfolio
-from nlgnn.selection.race import OutOfTimeError, TimeLimit, expected_epochs, outcome, run_race
+from nlgnn.selection.portfolio import PRESET, Entry
+from nlgnn.selection.race import (
+    OutOfTimeError,
+    TimeLimit,
+    expected_epochs,
+    outcome,
+    run_race,
+)
 from nlgnn.selection.race_verdict import constant_figure, findings, not_better_than_constant
 from nlgnn.training.fit import fit
 from nlgnn.training.recipe import Recipe
@@ -50,59 +55,6 @@ def test_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     clock.later = True
     assert clock.left == 80 - 8 - 40
     assert show_seconds(150) == "2 min"
-
-
-def test_portfolio() -> None:
-    """Every entry can be configured, has its own name, and refers to entries before it."""
-    entries = read_portfolio()
-    graph = replace(small_graph(), name="other")
-    names = [entry.name for entry in entries]
-    assert len(set(names)) == len({entry.folder for entry in entries}) == len(entries) >= 20
-    for number, entry in enumerate(entries):
-        check_given(entry.model, "other", PRESET, entry.options)
-        configure(entry.model, graph, PRESET, **entry.options)
-        assert entry.like in ("", *names[:number])
-        assert entry.compared_with in ("", *names)
-        for version in non_local_entries(entry, {}, controls=True):
-            configure(version.model, graph, PRESET, **version.options)
-    assert sum(entry.without_edges for entry in entries[:3]) == 3  # the cheapest, which always have time
-
-
-def test_settings_are_those_of_the_benchmark() -> None:
-    assert DATA["non_local"] == BENCHMARK["non_local"]
-    measured = {entry["name"]: entry for entry in BENCHMARK["entry"]}
-    for entry in DATA["entry"]:
-        if entry["name"] in measured and entry["name"] != "trees":
-            other = measured[entry["name"]]
-            assert entry["model"] == other["model"]
-            assert entry.get("options", {}).items() >= other.get("options", {}).items(), entry["name"]
-
-
-def test_options_that_were_given() -> None:
-    entries = {entry.name: entry for entry in read_portfolio({"epochs": 7, "kernel_size": 5, "metric": "macro-f1"})}
-    assert entries["gcn"].options["epochs"] == 7
-    assert "kernel_size" not in entries["gcn"].options
-    assert "epochs" not in entries["kernel"].options
-    assert entries["kernel"].options["metric"] == "macro-f1"
-    (own, control) = non_local_entries(entries["gcn"], {"kernel_size": 5})
-    assert (own.options["kernel_size"], control.options["kernel_size"]) == (5, 1)
-    assert (own.control, control.control) == (False, True)
-    check_options("graph", None, {"kernel_size": 3, "epochs": 5})
-    with pytest.raises(OptionError, match="no model of auto has the option 'nonsense'"):
-        check_options("graph", None, {"nonsense": 2})
-    with pytest.raises(OptionError, match="kernel_size=2"):
-        check_options("graph", None, {"kernel_size": 2})
-
-
-def test_when_an_entry_applies() -> None:
-    graph = small_graph()
-    assert Entry("a", "gcn").why_not(graph) is None
-    assert Entry("a", "gcn", directed=True).why_not(graph) == "edges have no direction"
-    assert Entry("a", "gcn", directed=True).why_not(replace(graph, directed=True)) is None
-    assert Entry("a", "gcn", max_nodes=29).why_not(graph) == "it is meant for at most 29 nodes"
-    bare = replace(graph, edge_index=np.zeros((2, 0), np.int64))
-    assert Entry("a", "gcn").why_not(bare) == "the graph has no edges"
-    assert Entry("a", "mlp", without_edges=True).why_not(bare) is None
 
 
 def runs(*validation: float | None, test: float = 50.0) -> list[Run]:
@@ -147,7 +99,7 @@ def test_files(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "leaderboard.json").read_text())
     assert document["seconds"] == 12.5
     assert [one["name"] for one in document["ranked"]] == ["a", "b, c"]
-    assert found.section().text == "Failed, no luck: b, c."
+    assert found.section().text == "Failed: b, c (no luck)."
     assert read_leaderboard(tmp_path / "nowhere") is None
     for text in ("{", "[]", '{"rows": [{}]}', '{"rows": []}'):
         (tmp_path / "leaderboard.json").write_text(text)
@@ -228,6 +180,61 @@ def test_runs_one_after_another_out_of_time() -> None:
         limit([])
 
 
+def test_a_run_that_would_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a run without gradients is estimated from its steps, without what comes before the first one."""
+    now = 100.0
+    monkeypatch.setattr("nlgnn.selection.race.time.monotonic", lambda: now)
+    limit = TimeLimit(Countdown(20), runs=2, enforced=True)
+    now = 110.0  # preparation
+    assert not limit.within_run(0.0)
+    now = 111.0
+    with pytest.raises(OutOfTimeError, match="would take about 40 s"):  # 11 s until now, 9 s for this run, then 20 s
+        limit.within_run(0.1)
+    assert not TimeLimit(Countdown(30), runs=1, enforced=True).within_run(0.1)
+    assert not TimeLimit(Countdown(-1), runs=1, enforced=False).within_run(0.1)
+    with pytest.raises(OutOfTimeError):
+        TimeLimit(Countdown(-1), runs=1, enforced=True).within_run(0.9)
+
+
+def test_an_entry_that_is_always_trained_ends_with_what_it_has() -> None:
+    graph = small_graph()
+    splits = make_splits(graph, "geom-gcn")
+    for entry in (QUICK, SHALLOW):
+        clock = Clock(1000.0, used_before=1000.1)
+        assert clock.left < 0
+        short = outcome(
+            replace(entry, always=True), graph, 3, board(row("a", 60, 60, 60)), clock, trainer(graph, splits)
+        )
+        assert short.status == "finished"
+        assert len(short.validation) == 3
+    limit = TimeLimit(Countdown(-1), runs=3, enforced=True, until=0.0)
+    assert limit.within_run(0.1)
+    assert limit.remark
+
+
+def test_other_seeds_of_the_best() -> None:
+    graph = small_graph()
+    seen: dict[str, Any] = {}
+
+    def train(entry: Entry, watch: Any) -> Any:
+        seen[entry.name] = entry.options.get("seed", 0)
+        return trainer(graph, make_splits(graph, "geom-gcn"))(entry, watch)
+
+    found = board()
+    run_race([QUICK, SHALLOW], graph, 3, found, Clock(None), train, {}, seeds=True)
+    assert seen["mlp"] == 0
+    assert (seen["mlp, seed 3"], seen["mlp, seed 6"]) == (3, 6)
+    assert not any(name.startswith("logistic, seed") for name in seen)  # it has no random numbers
+    repeated = [one for one in found.rows if one.entry.repeats]
+    assert {one.entry.repeats for one in repeated} <= {"mlp", "mlp, non-local"}
+    assert found.best is not None
+    assert found.best.entry.is_single
+    assert not [words for words in map(str, findings(found)) if "seed" in words]
+    before = len(found.rows)
+    run_race([QUICK, SHALLOW], graph, 3, found, Clock(None), train, {}, seeds=True)
+    assert len(found.rows) == before
+
+
 def test_expected_epochs() -> None:
     assert expected_epochs(Recipe(epochs=100, stopping="never")) == 100
     assert expected_epochs(Recipe(epochs=1000, stopping="patience", patience=60)) == 120
@@ -247,16 +254,46 @@ def test_rows_that_are_there_are_not_trained_again() -> None:
     assert seen == ["logistic", "mlp, non-local, kernel 1"]
 
 
+def test_time_left_at_the_end_goes_to_entries_that_had_none() -> None:
+    class Kept(Clock):
+        """A clock with 10 s left, all of which are kept for what comes later."""
+
+        @property
+        def left(self) -> float:
+            return -1.0 if self.later else 10.0
+
+    graph, shown = small_graph(), list[tuple[str, str]]()
+    entries = [
+        replace(QUICK, always=True),
+        SHALLOW,
+        replace(SHALLOW, name="slow", like="mlp", times=1e9),
+        replace(SHALLOW, name="slower", like="slow", times=2),
+        replace(SHALLOW, name="directed", directed=True),
+    ]
+    found = board()
+    train = trainer(graph, make_splits(graph, "geom-gcn"))
+    run_race(
+        entries, graph, 3, found, Kept(1e3), train, {}, show=lambda row: shown.append((row.entry.name, row.status))
+    )
+    assert [status for name, status in shown if name == "logistic"] == ["not started", "finished"]
+    assert [status for name, status in shown if name not in ("logistic", "mlp")][:3] == ["not started"] * 3
+    assert len(found.rows) == len({row.entry.name for row in found.rows})
+    needed = {row.entry.name: row.needed_seconds for row in found.rows}
+    assert needed["slower"] == 2 * (needed["slow"] or 0) > 1e6
+    assert len([name for name, _ in shown if name in ("slow", "slower", "directed")]) == 3  # not tried again
+
+
 @pytest.mark.parametrize("metric", ["accuracy", "macro-f1", "roc-auc", "average-precision", "log-loss"])
 def test_choice_by_validation_alone(metric: str, short_portfolio: None) -> None:
     options = {"hidden": 4, "epochs": 4, "metric": metric, "time_budget": "none", "progress": False}
-    (one, trial), (other, other_trial) = (
+    (one, found), (other, other_found) = (
         choose_model(small_graph(test_labels=turned), "geom-gcn", **options) for turned in (0, 1)
     )
     assert (one.entry, one.words) == (other.entry, other.words)
     assert one.board.metric == metric
-    assert [run.val for run in trial[2]] == [run.val for run in other_trial[2]]
-    assert [run.test for run in trial[2]] != [run.test for run in other_trial[2]]
+    runs, other_runs = found[one.entry.name].runs, other_found[one.entry.name].runs
+    assert [run.val for run in runs] == [run.val for run in other_runs]
+    assert [run.test for run in runs] != [run.test for run in other_runs]
     means = [found.mean(metric) for found in one.board.ranked(lambda row: not row.entry.control)]
     assert means[0] == max(means)
 
@@ -308,6 +345,9 @@ def test_number_of_runs() -> None:
     assert default_runs(small, "random-60") == 10
     assert default_runs(labelled(10, 6000), "random-60") == 5
     assert default_runs(small, "column") is None
+    assert default_runs(small, "random-60", 60.0) == 4
+    assert default_runs(small, "random-60", 1.0) == 3
+    assert default_runs(small, "random-60", 3600.0) == 10
 
 
 def test_symmetric_edges() -> None:

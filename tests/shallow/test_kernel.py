@@ -22,7 +22,7 @@ from nlgnn.shallow import similarity
 from nlgnn.shallow.kernel import RIDGES, KernelClassifier
 from nlgnn.shallow.kernel_search import Score, Validation
 from nlgnn.shallow.kernel_votes import solve_nystroem, solve_ridge
-from nlgnn.shallow.similarity import Kernel, closeness, comparable_rows, similarities_of
+from nlgnn.shallow.similarity import Kernel, closeness, similarities_of, stored_rows
 
 FEATURES_ONLY = "features+means+degrees"
 
@@ -107,7 +107,7 @@ def test_landmarks_with_short_descriptions() -> None:
     graph = Graph(x, np.zeros((2, 0), np.int64), (x[:, 0] > 0.2 * x[:, 1]).astype(int))
     model = KernelClassifier(descriptions="features", gamma=0.1, exact_nodes=10, landmarks=250)
     model.fit(graph, thirds(900))
-    landmarks = comparable_rows(graph, "features")[model.votes.anchors]
+    landmarks = stored_rows(graph, "features")[model.votes.anchors]
     assert np.linalg.eigvalsh(np.exp(0.1 * closeness("features", landmarks, landmarks)))[0] < -1e-7
     assert accuracy(model, graph, thirds(900).test) > 0.9
 
@@ -163,7 +163,7 @@ def test_model_equals_its_equation(options: dict[str, Any]) -> None:
     votes = model.votes
     kernel = np.zeros((90, 90))
     for name, gamma, weight in votes.kernels:
-        rows = comparable_rows(graph, name)
+        rows = stored_rows(graph, name)
         rows = np.asarray(rows.toarray() if isinstance(rows, sparse.csr_array) else rows, np.float64)
         squared = ((rows[:, None] - rows[None]) ** 2).sum(2)
         distance = squared if name == "degrees" else 1 - rows @ rows.T
@@ -315,7 +315,7 @@ def test_a_part_without_labels_is_refused(part: str) -> None:
 def test_missing_features_are_refused() -> None:
     x = random_graph().x.copy()
     x[3, 2] = np.nan
-    with pytest.raises(DataError, match=r"column 2 of node 3 is missing.*\nFill"):
+    with pytest.raises(DataError, match=r"missing feature value \(NaN\), in column 2 of node 3\.\nFill"):
         KernelClassifier().fit(random_graph(x=x), thirds(90))
     assert KernelClassifier("links+degrees").fit(random_graph(x=x), thirds(90)).votes.kernels
 
@@ -346,7 +346,7 @@ def test_kept_and_computed_closeness_are_equal(name: str, monkeypatch: pytest.Mo
     kept = similarity.Similarities(graph).closeness(name, nodes, others)
     monkeypatch.setattr(similarity, "KEPT_BYTES", 0)
     np.testing.assert_allclose(similarity.Similarities(graph).closeness(name, nodes, others), kept, atol=1e-6)
-    rows = comparable_rows(graph, name)
+    rows = stored_rows(graph, name)
     np.testing.assert_allclose(closeness(name, rows[nodes], rows[others]), kept, atol=1e-6)
     assert kept[0, 1] == pytest.approx(0 if rows[[3]].sum() else -1, abs=1e-6)  # node 3 and itself
 

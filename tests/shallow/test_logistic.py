@@ -125,7 +125,7 @@ def test_missing_values_are_refused_in_training_and_prediction() -> None:
     x[3, 2] = np.nan
     missing = replace(graph, x=x)
     for use in (lambda: model.predict(missing), lambda: Logistic().fit(missing, split_of(graph))):
-        with pytest.raises(DataError, match=r"column 2 of node 3 is missing.*\nFill them"):
+        with pytest.raises(DataError, match=r"missing feature value \(NaN\), in column 2 of node 3\.\nFill"):
             use()
 
 

@@ -158,5 +158,5 @@ def test_an_estimator_predicts_another_graph_and_refuses_with_labels_as_input(tm
     np.testing.assert_allclose(batch.predict_proba(far)[:17], probabilities, rtol=1e-4, atol=1e-6)
     labels = NodeClassifier("sage", n_runs=2, options={**SHORT, **LABELS}).fit(GRAPH)
     assert len(labels.predict(GRAPH)) == 40
-    with pytest.raises(DataError, match="by their number"):
+    with pytest.raises(DataError, match="reads the labels of training nodes"):
         labels.predict(other)

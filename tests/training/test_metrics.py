@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from itertools import permutations
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from torch.nn import functional as F
 
 from each_of import each_of
 from nlgnn.errors import OptionError
-from nlgnn.training.metrics import TWO_CLASSES, check_metric, measure, measure_all, validate
+from nlgnn.training.metrics import at_top, check_metric, measure, measure_all, needs_two_classes, validate
 from nlgnn.training.recipe import METRICS
 
 # Predicted 0, 0, 1, 1 of true 0, 1, 1, 1.
@@ -78,6 +80,42 @@ def test_average_precision_with_ties(seed: int) -> None:
     assert measure("average-precision", logits, torch.from_numpy(truth)) == pytest.approx(expected, abs=1e-9)
 
 
+AT_K = ("precision-at-2", "recall-at-0.3", "lift-at-5", "precision-at-1000")
+
+
+@given(st.integers(0, 2**20), st.sampled_from([1, 2, 4, 5, 100, 0.01, 0.25, 0.5]))
+def test_the_highest_scored_nodes_with_ties(seed: int, k: float) -> None:
+    """Nodes with equal scores come in any order: the figures are means over all orders."""
+    rng = np.random.default_rng(seed)
+    scores, truth = rng.integers(3, size=5), rng.integers(2, size=5)
+    number = min(5, int(k) if k >= 1 else max(1, round(k * 5)))
+    orders = [sorted(order, key=lambda node: -scores[node]) for order in permutations(range(5))]
+    hits = fmean(truth[order[:number]].sum() for order in orders)
+    found = at_top(scores, truth, k)
+    assert (found.k, found.hits) == (number, pytest.approx(hits))
+    assert found.precision == pytest.approx(hits / number)
+    assert found.recall == pytest.approx(hits / truth.sum() if truth.any() else 0)
+    assert found.lift == pytest.approx(found.precision / truth.mean() if truth.any() else 0)
+
+
+def test_metrics_at_k() -> None:
+    at_k = ("precision-at-2", "recall-at-2", "lift-at-2", "precision-at-0.75", "recall-at-100", "precision-at-100")
+    wanted = [100, 200 / 3, 400 / 3, 100, 100, 75]  # margins are -1, -0.5, 1 and 3
+    assert [measure(metric, LOGITS, Y) for metric in at_k] == pytest.approx(wanted)
+    assert measure_all(LOGITS, Y, "lift-at-2")["lift-at-2"] == pytest.approx(400 / 3)
+    for wrong in ("precision-at-0", "precision-at-", "precision-at-1.5", "f1-at-3", "lift-at-x"):
+        with pytest.raises(OptionError, match="is unknown"):
+            measure(wrong, LOGITS, Y)
+    with pytest.raises(OptionError, match="needs two classes"):
+        check_metric("precision-at-5", 3)
+
+
+def test_a_constant_score_finds_no_more_than_chance() -> None:
+    logits = torch.zeros(4, 2)
+    assert measure("precision-at-2", logits, Y) == pytest.approx(75)
+    assert measure("lift-at-1", logits, Y) == pytest.approx(100)
+
+
 def test_one_class_alone_has_no_order() -> None:
     assert measure("roc-auc", LOGITS, torch.ones(4, dtype=torch.long)) == 50
 
@@ -100,11 +138,11 @@ def test_unknown_metric() -> None:
         measure("precision", LOGITS, Y)
 
 
-@given(st.integers(0, 2**20), st.integers(1, 3), st.sampled_from(METRICS), st.booleans())
+@given(st.integers(0, 2**20), st.integers(1, 3), st.sampled_from((*METRICS, *AT_K)), st.booleans())
 def test_of_several_models_at_once(seed: int, models: int, metric: str, turned: bool) -> None:
     """Each over nodes of its own; also of logits that lie with classes first in memory, and with ties."""
     rng = np.random.default_rng(seed)
-    classes = 2 if metric in TWO_CLASSES else int(rng.integers(1, 5))
+    classes = 2 if needs_two_classes(metric) else int(rng.integers(1, 5))
     logits = torch.from_numpy(rng.integers(-3, 4, size=(models, 15, classes)) / 2)
     logits = logits.mT.contiguous().mT if turned else logits
     y = torch.from_numpy(rng.integers(classes, size=15))
@@ -115,7 +153,7 @@ def test_of_several_models_at_once(seed: int, models: int, metric: str, turned: 
     assert figures == pytest.approx([measure(metric, one[own], y[own]) for one, own in each], abs=1e-12)
 
 
-@each_of("metric", METRICS[1:])
+@each_of("metric", (*METRICS[1:], *AT_K))
 @each_of("truth", [Y, torch.ones_like(Y)])
 def test_of_what_is_no_number_nothing_is_measured(metric: str, truth: Tensor) -> None:
     """The other model has its own figure."""

@@ -38,6 +38,8 @@ def fitted(graph: Graph, splits: list[Split] | None = None, model: str = "vote-m
         ("vote-mlp", {}),
         ("vote-gcn", {"frozen": True}),
         ("vote-gcn", {"dropout": 0.5}),
+        ("vote-gcn", {"space_input": "structure", "space_signs": 3, "space_votes": "labels"}),
+        ("nlgcn", {"space_input": "structure"}),
         ("nlmlp", {"frozen": True}),
         ("nlmlp", {"dropout": 0.5}),
         ("nlgcn", {}),
@@ -64,7 +66,7 @@ def test_a_run_keeps_the_training_labels_and_no_others():
 
 def test_the_chosen_share_is_the_best_in_validation(monkeypatch: pytest.MonkeyPatch):
     """And of equals the least: where votes are turned into nonsense, they count nothing."""
-    from nlgnn.nn.orders import LearnedOrder
+    from nlgnn.nn.learned_order import LearnedOrder
 
     graph = small_graph()
     honest = LearnedOrder.mean_residuals

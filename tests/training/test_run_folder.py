@@ -50,7 +50,10 @@ def test_what_a_folder_holds(expected: Trained) -> None:
     assert sorted(files_in(path)) == [
         "config.json",
         "curves.jsonl",
+        "decision.json",
+        "models/00-validation.safetensors",
         "models/00.safetensors",
+        "models/01-validation.safetensors",
         "models/01.safetensors",
         "predictions.parquet",
         "summary.json",

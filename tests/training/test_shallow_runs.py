@@ -190,7 +190,8 @@ def test_killed_at_any_rename(whole: Trained, tmp_path: Path, monkeypatch: pytes
         finally:
             monkeypatch.setattr(Path, "replace", rename)
         assert_same_runs(quiet_resume(path).runs, whole.runs)
-    assert deaths == 1 + 3 * 3 + 1  # the claim; weights, curves and summary of each run; predictions
+    # the claim; weights, probabilities of validation nodes, curves and summary of each run; decision; predictions
+    assert deaths == 1 + 3 * 4 + 2
 
 
 @each_of("model", SHALLOW)
@@ -229,7 +230,7 @@ def test_missing_features_are_left_to_the_model() -> None:
     x[::7, 1] = np.nan
     graph = replace(easy_graph(60), x=x)
     for model in ("logistic", "gcn"):
-        with pytest.raises(DataError, match="feature column 1 of node 0 is missing"):
+        with pytest.raises(DataError, match="the first in column 1 of node 0"):
             fit(model, graph, splits_of(graph), progress=False)
     factory, recipe = nlgnn.configure("trees", graph, **SMALL["trees"])
     assert fit(factory, graph, splits_of(graph), recipe, progress=False)[0].val["accuracy"] > 60
@@ -259,7 +260,7 @@ def test_estimator(model: str, tmp_path: Path) -> None:
 def test_estimator_refuses_nodes_that_the_model_does_not_know(model: str, options: Any, knows: bool) -> None:
     classifier = nlgnn.NodeClassifier(model, n_runs=1, options=options).fit(GRAPH)
     if knows:
-        with pytest.raises(DataError, match=f"{model} knows nodes by their number"):
+        with pytest.raises(DataError, match=f"{model} .*: it cannot predict nodes"):
             classifier.predict(easy_graph(40))
     else:
         assert classifier.predict_proba(easy_graph(40)).shape == (40, 2)

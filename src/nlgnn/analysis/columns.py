@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -22,7 +23,9 @@ from nlgnn.selection.statistics import spread
 from nlgnn.tables import FeatureEncoder
 from nlgnn.tables.column_kinds import Numbers
 from nlgnn.training.fit import predict
+from nlgnn.training.metrics import measure
 from nlgnn.training.replica import Run
+from nlgnn.training.shallow_run import SMALLEST
 from nlgnn.training.train import Plan, Trained
 
 MOST_COLUMNS = 30  # Columns that are tried at most.
@@ -37,14 +40,15 @@ def row_and_average(graph: Graph, node: int) -> tuple[NDArray[np.float32], NDArr
     return np.asarray(row, np.float32).ravel(), np.asarray(average, np.float32).ravel()
 
 
-def with_row(graph: Graph, node: int, row: NDArray[np.float32]) -> Graph:
-    """Return the graph with other features of one node."""
-    x = graph.x
+def with_rows(graph: Graph, nodes: Sequence[int] | NDArray[np.int64], row: NDArray[np.float32]) -> Graph:
+    """Return the graph with other features of some nodes, the same for all of them."""
+    x, chosen = graph.x, np.zeros(graph.num_nodes, np.float32)
+    chosen[np.asarray(nodes, np.int64)] = 1
     if isinstance(x, sparse.csr_array):
-        rows = [x[:node], sparse.csr_array(row[None]), x[node + 1 :]]
-        return replace(graph, x=sparse.csr_array(sparse.vstack([part for part in rows if part.shape[0]], format="csr")))
+        added = sparse.csr_array(chosen[:, None]) @ sparse.csr_array(row[None])
+        return replace(graph, x=sparse.csr_array(sparse.diags_array(1 - chosen) @ x + added))
     changed = np.array(x)
-    changed[node] = row
+    changed[chosen > 0] = row
     return replace(graph, x=changed)
 
 
@@ -114,7 +118,7 @@ def column_effects(trained: Trained, graph: Graph, node: int, run: Run) -> list[
     for name, slots in furthest[:most]:
         changed = row.copy()
         changed[slots] = average[slots]
-        after = probabilities(with_row(graph, node, changed))
+        after = probabilities(with_rows(graph, [node], changed))
         if table is None:
             value = f"{_original_number(encoder, name, float(row[slots.start])):.4g}"
         else:
@@ -133,27 +137,31 @@ def _original_number(encoder: FeatureEncoder, name: str, slot: float) -> float:
     return slot * column.scale + column.offset
 
 
-def accuracy_lost(trained: Trained, graph: Graph, splits: Sequence[Split], encoder: FeatureEncoder) -> dict[str, str]:
-    """Return the loss of test accuracy in points by permuted column.
+def runs_to_measure(trained: Trained, graph: Graph, encoder: FeatureEncoder) -> list[Run]:
+    """Return the runs in which columns are permuted: fewer with many columns or on a large graph, and maybe none."""
+    of_one_run = len(encoder.columns) * graph.num_nodes * trained.num_models
+    return trained.finished[: MOST_EVALUATED // max(1, of_one_run)]
+
+
+def metric_lost(trained: Trained, graph: Graph, splits: Sequence[Split], encoder: FeatureEncoder) -> dict[str, str]:
+    """Return the loss in points of the training's metric on test nodes by permuted column.
 
     Returns:
-        Mean and standard deviation over runs, as text; empty if it would take too long, or if the test nodes of a run
-        have no labels.
+        Mean and standard deviation over `runs_to_measure`, as text, the largest mean first; empty without such runs, or
+        if the test nodes of a run have no labels.
     """
-    runs = trained.finished
-    tested = [splits[run.index].test & graph.labelled for run in runs]
-    trials = len(encoder.columns) * len(runs) * graph.num_nodes
-    if len(encoder.columns) > MOST_COLUMNS or trials > MOST_EVALUATED or not all(mask.any() for mask in tested):
+    some = trained.with_runs(runs_to_measure(trained, graph, encoder))
+    metric, y = trained.recipe.metric, torch.tensor(graph.y)
+    tested = [torch.from_numpy(splits[run.index].test & graph.labelled) for run in some.runs]
+    if not tested or not all(mask.any() for mask in tested):
         return {}
 
-    def accuracies(changed: Graph) -> NDArray[np.float64]:
-        predictions = predict(trained.factory, changed, runs, trained.recipe).numpy().argmax(2)  # [runs, n]
-        return np.array(
-            [100 * (of_run == graph.y)[mask].mean() for of_run, mask in zip(predictions, tested, strict=True)]
-        )
+    def figures(changed: Graph) -> NDArray[np.float64]:
+        logits = torch.from_numpy(np.log(np.maximum(some.probabilities(changed), SMALLEST)))  # [runs, n, c]
+        return np.array([measure(metric, of_run[mask], y[mask]) for of_run, mask in zip(logits, tested, strict=True)])
 
-    before, lost = accuracies(graph), {}
+    before, lost = figures(graph), {}
     for seed, (name, slots) in enumerate(encoder.slots.items()):
-        after = accuracies(shuffled(graph, slots, seed))
-        lost[name] = str(spread((before - after).tolist()))
-    return lost
+        lost[name] = before - figures(shuffled(graph, slots, seed))
+    order = sorted(lost, key=lambda name: -lost[name].mean())
+    return {name: str(spread(lost[name].tolist())) for name in order}

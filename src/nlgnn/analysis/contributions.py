@@ -19,7 +19,8 @@ from torch.nn import functional as F
 
 from nlgnn.analysis.sequence import non_local, sorted_conv
 from nlgnn.errors import DataError, OptionError
-from nlgnn.graph.graph import Graph, as_integers
+from nlgnn.graph.arrays import as_integers
+from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import evaluating, prepare
 from nlgnn.nn.kernels.sorted_conv import RowConv, convolve, is_plain
 from nlgnn.training.loop import evaluate

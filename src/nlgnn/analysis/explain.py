@@ -137,11 +137,11 @@ def explain_node(model: nn.Module | ShallowModel, graph: Graph, node: int | np.i
     own_logits, predictions = all_logits[number], all_logits.argmax(1)
     neighbours = graph.undirected_adjacency[[number]].indices.astype(np.int64)
     return Explanation(
-        **_facts(graph, predictions, number),
+        **node_facts(graph, predictions, number),
         class_names=graph.class_names,
         logits=own_logits,
         other_class=_other_class(own_logits, int(graph.y[number])),
-        neighbours=tuple(NodeFacts(**_facts(graph, predictions, other)) for other in np.sort(neighbours).tolist()),
+        neighbours=tuple(NodeFacts(**node_facts(graph, predictions, other)) for other in np.sort(neighbours).tolist()),
         num_nodes=graph.num_nodes,
         why_no_window=why_no_window,
         by_column=columns,
@@ -150,7 +150,8 @@ def explain_node(model: nn.Module | ShallowModel, graph: Graph, node: int | np.i
     )
 
 
-def _facts(graph: Graph, predictions: NDArray[np.int64], node: int) -> dict[str, Any]:
+def node_facts(graph: Graph, predictions: NDArray[np.int64], node: int) -> dict[str, Any]:
+    """Return the arguments of `NodeFacts` for one node."""
     return {
         "node": node,
         "name": str(node) if graph.node_names is None else graph.node_names[node],
@@ -163,7 +164,7 @@ def _of_split(split: Explanations, graph: Graph, predictions: NDArray[np.int64])
     reach = split.window_nodes.shape[1] // 2
     nodes = zip(split.window_nodes[0].tolist(), split.contributions[0], strict=True)
     window = tuple(
-        WindowNode(**_facts(graph, predictions, node), offset=offset, contributions=contributions)
+        WindowNode(**node_facts(graph, predictions, node), offset=offset, contributions=contributions)
         for offset, (node, contributions) in enumerate(nodes, start=-reach)
         if node >= 0
     )
@@ -175,7 +176,7 @@ def _of_votes(votes: Votes, graph: Graph, predictions: NDArray[np.int64]) -> dic
     voters = tuple(
         Voter(
             # The label that the node votes with, also where the graph given does not show it.
-            **_facts(graph, predictions, node) | {"label": graph.class_names[label]},
+            **node_facts(graph, predictions, node) | {"label": graph.class_names[label]},
             weight=weight,
             contributions=contributions,
         )

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import evaluating, logits_of, prepare
+from nlgnn.nn.learned_order import LearnedOrder
 from nlgnn.nn.neighbour_vote import NeighbourVote
 from nlgnn.nn.non_local import NonLocal
-from nlgnn.nn.orders import LearnedOrder
 
 
 class Projection(NamedTuple):

@@ -5,7 +5,7 @@ These functions look at test labels, after training, and decide nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,13 +31,19 @@ class HeldBack(NamedTuple):
     confidences: NDArray[np.floating]
 
 
-def held_back(probabilities: NDArray[np.floating], graph: Graph, splits: Sequence[Split]) -> HeldBack:
+def held_back(
+    probabilities: NDArray[np.floating],
+    graph: Graph,
+    splits: Sequence[Split],
+    decide: Callable[[NDArray[np.floating]], NDArray[np.int64]] = lambda of_nodes: of_nodes.argmax(1),
+) -> HeldBack:
     """Collect the predictions of runs on their test nodes.
 
     Args:
         probabilities: Probabilities as `predict` returns them, `[runs, num_nodes, num_classes]`.
         graph: The graph that they were trained on. Test nodes of unknown label are left out.
         splits: The split of each run.
+        decide: Returns the labels for probabilities `[k, c]`; by default the most probable ones.
 
     Returns:
         The predictions.
@@ -47,8 +53,8 @@ def held_back(probabilities: NDArray[np.floating], graph: Graph, splits: Sequenc
     for run, (of_run, split) in enumerate(zip(probabilities, splits, strict=True)):
         nodes = np.flatnonzero(split.test & graph.labelled)
         of_nodes = of_run[nodes]  # [test nodes, classes]
-        predictions = of_nodes.argmax(1)
-        confidences.append(of_nodes.max(1))
+        predictions = decide(of_nodes)
+        confidences.append(of_nodes[np.arange(len(nodes)), predictions])
         numbers.append(np.array([nodes, np.full(len(nodes), run), graph.y[nodes], predictions], np.int32))
     nodes, of_runs, labels, predictions = np.concatenate(numbers, axis=1)
     return HeldBack(nodes, of_runs, labels, predictions, np.concatenate(confidences))

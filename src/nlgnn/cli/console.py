@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
@@ -16,14 +18,16 @@ from rich.table import Table
 from rich.text import Text
 
 from nlgnn.errors import NlgnnError, NlgnnWarning
-from nlgnn.report.table import Section
+from nlgnn.report.table import Section, short
 from nlgnn.report.text import sections_page, table_of
 
 if TYPE_CHECKING:
     from nlgnn.graph.graph import Graph
+    from nlgnn.training.decision import Decision
     from nlgnn.training.replica import Run
     from nlgnn.training.train import Trained
 
+MOST_COLUMNS = 30  # of a user's table that are listed
 # Names of files and values in them may hold control sequences of terminals, or characters that cannot be encoded.
 UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -37,6 +41,7 @@ class SafeConsole(Console):
             yield segment if segment.control else Segment(shown, segment.style)
 
 
+began: ContextVar[float] = ContextVar("began")  # when the command began, by time.monotonic
 console = SafeConsole(highlight=False)
 errors = SafeConsole(stderr=True, highlight=False)
 
@@ -83,6 +88,15 @@ def telling_report(path: Path, where: Console = console) -> Iterator[None]:
         where.print(f"report: {path}", soft_wrap=True, markup=False)
 
 
+def tell_decision(decision: Decision | None) -> None:
+    """Print how labels are chosen and the figures of it, unless they simply are the most probable ones."""
+    from nlgnn.training.decision import MOST_PROBABLE
+
+    if decision is not None and decision.rule != MOST_PROBABLE:
+        words = decision.words() + " --threshold chooses another rule." * decision.is_default
+        console.print(words, soft_wrap=True, markup=False)
+
+
 def tell_report(trained: Trained, graph: Graph, others: Mapping[str, Trained]) -> None:
     """Write the report of a training into its folder and print where it is. A failure is printed and not raised.
 
@@ -91,12 +105,37 @@ def tell_report(trained: Trained, graph: Graph, others: Mapping[str, Trained]) -
         graph: Its graph.
         others: Models trained with it, by label. Those trained earlier are read from their folders.
     """
-    from nlgnn.report.run_page import read_companions, write_run_page
+    from nlgnn.report.companions import read_companions
+    from nlgnn.report.run_page import write_run_page
 
     page = trained.folder.path / "report.html"
     compared = {**read_companions(trained.folder.path, trained, graph), **others}
     with telling_report(page):
         write_run_page(page, trained, graph, compared)
+
+
+def column_table(columns: Sequence[Mapping[str, str | int]]) -> RenderableType:
+    """Return a table of the columns of a user's table; of very many, those with remarks come first."""
+    shown = list(columns)
+    if len(shown) > MOST_COLUMNS:
+        shown = sorted(shown, key=lambda row: not row["remark"])[:MOST_COLUMNS]  # keeps the order otherwise
+    rows = [
+        [
+            short(str(row["column"])),
+            str(row["kind"]),
+            f"{row['slots']:,}" if row["slots"] else "–",
+            f"{row['missing']:,}" if row["missing"] else "–",
+            str(row["remark"]),
+        ]
+        for row in shown
+    ]
+    table = table_of(["column", "kind", "features", "missing", "remark"], rows, numbers_from=2)
+    table.columns[-1].justify = "left"
+    others = Counter(str(row["kind"]) for row in columns) - Counter(str(row["kind"]) for row in shown)
+    if not others:
+        return table
+    words = ", ".join(f"{count:,} {kind}" for kind, count in others.items()).replace("–", "left out")
+    return Group(table, Text(f"… and {len(columns) - len(shown):,} more columns: {words}", "dim"))
 
 
 def dataset_table() -> RenderableType:
@@ -218,6 +257,7 @@ def result_table(trained: list[tuple[str, Trained]], width: int) -> RenderableTy
     from nlgnn.nn.neighbour_vote import VOTES_HAVE_TRIES
     from nlgnn.selection.statistics import paired_interval, spread
     from nlgnn.training.recipe import metric_heading
+    from nlgnn.training.replica import choice_words
 
     first, main = trained[0]
     metric, words, rows = main.recipe.metric, _protocol(main), []
@@ -242,6 +282,9 @@ def result_table(trained: list[tuple[str, Trained]], width: int) -> RenderableTy
         )
     if any(get_system(result.plan.model).kind == "vote" for _, result in trained):
         words += f" For models with votes, {VOTES_HAVE_TRIES}; test figures are not affected."
+    for label, result in trained:
+        chosen = "; ".join(f"{name} {value}" for name, value in choice_words(result.finished).items())
+        words += f" Chosen by validation{f' ({label})' if len(trained) > 1 else ''}: {chosen}." if chosen else ""
     return sections_page([Section("", rows, words)], width)
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from nlgnn.cli.console import console, errors, telling_report
-from nlgnn.cli.options import FLAGS, given_flags, given_graph, own_tables, with_flags
+from nlgnn.cli.given_graph import given_graph, own_tables
+from nlgnn.cli.options import FLAGS, given_flags, with_flags
 from nlgnn.errors import NlgnnError
 from nlgnn.files import refuse_existing, write_text
 

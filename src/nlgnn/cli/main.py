@@ -9,8 +9,10 @@ import errno
 import inspect
 import os
 import sys
+import time
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -22,16 +24,15 @@ from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
 from nlgnn import __version__
-from nlgnn.cli.console import console, errors, told_warnings
+from nlgnn.cli.console import began, console, errors, told_warnings
+from nlgnn.cli.given_graph import check_label, describe_graph
 from nlgnn.cli.options import (
     FLAGS,
     PANELS,
     TABLE_FLAGS,
     Flags,
     all_flags,
-    check_label,
     check_run_folders,
-    describe_graph,
     given_flags,
     read_toml,
     recipe_flags,
@@ -209,6 +210,10 @@ def _check_values(command: str, values: dict[str, Any], arguments: list[str]) ->
         from nlgnn.selection.clock import parse_budget
 
         parse_budget(values["time_budget"])
+    if values.keys() & {"threshold", "cost"}:
+        from nlgnn.training.decision import check_texts
+
+        check_texts(values.get("threshold"), values.get("cost"))
     if values.get("runs", 1) < 1:
         raise OptionError(f"runs={values['runs']} is not positive.", "Ask for at least one run.")
     if command == "tune":
@@ -245,6 +250,7 @@ def main(arguments: list[str] | None = None) -> None:
     Args:
         arguments: The command line; by default that of the process.
     """
+    began.set(time.monotonic() - (process_age() if arguments is None else 0.0))
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments  # anywhere, also behind the command
     arguments = [argument for argument in arguments if argument != "--debug"] or ["--help"]
@@ -270,6 +276,14 @@ def main(arguments: list[str] | None = None) -> None:
         with suppress(OSError, ValueError):  # else Python would try once more to write it at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(2)
+
+
+def process_age() -> float:
+    """Return the seconds since this process started, or 0 where the system does not tell."""
+    with suppress(OSError, AttributeError, ValueError, IndexError):
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def _parser_error(error: typer.TyperException, command: str) -> tuple[str, str]:

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import re
-import shlex
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from textwrap import shorten
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
-from nlgnn.cli.console import errors
-from nlgnn.errors import DataError, OptionError, RunFolderError, nearest
+from nlgnn.errors import OptionError, RunFolderError, nearest
 
 if TYPE_CHECKING:
-    from nlgnn.datasets import Dataset
-    from nlgnn.graph.graph import Graph
-    from nlgnn.tables import TableGraph
-    from nlgnn.tables.source import OwnTables
+    pass
 
 Flags = Mapping[str, tuple[Any, Any]]  # by name: the type, and the typer.Option or typer.Argument
 
@@ -80,10 +73,18 @@ TABLE_FLAGS: Flags = {
     "graph_file": (Path, option("Both in one file: .graphml or .npz.", GRAPH)),
     "label": (str, option("Column of labels; blank cells are unknown.", GRAPH)),
     "id_column": (str, option("Column of node ids.", TABLES, default="detected")),
-    "source_column": (str, option("Column of edge sources.", TABLES, default="detected")),
-    "target_column": (str, option("Column of edge targets.", TABLES, default="detected")),
-    "weight_column": (str, option("Column of edge weights.", TABLES, default="detected")),
-    "split_column": (str, option("Column of train, val and test.", TABLES, default="detected")),
+    "source_column": (str, option("Column of edge sources (--target-column: targets).", TABLES, default="detected")),
+    "target_column": (str, option("Column of edge targets.", TABLES, hidden=True)),
+    "weight_column": (str, option("Column of weights (--edge-type-column: of types).", TABLES, default="detected")),
+    "split_column": (str, option("Column of train, val and test (or --group-column).", TABLES, default="detected")),
+    "time_column": (str, option("Split by time (--edge-time-column: of edges).", TABLES)),
+    "edge_time_column": (str, option("Column of times of edges.", TABLES, hidden=True)),
+    "edge_type_column": (str, option("Column of types of edges.", TABLES, hidden=True)),
+    "group_column": (str, option("Keep the nodes of a group in one part.", TABLES, hidden=True)),
+    "drop": (list[str], option("Columns to leave out (--drop-leaks: leaking ones).", TABLES, metavar="name")),
+    "keep": (list[str], option("The only columns that become features.", TABLES, metavar="name")),
+    "kind": (list[str], option("NAME=number, category, date, text, list, ignore.", TABLES, metavar="name=kind")),
+    "drop_leaks": (bool, option("Leave out columns that tell the label.", TABLES, "--drop-leaks", hidden=True)),
     "directed_edges": (bool, option("Keep the direction of edges.", TABLES, "--directed-edges")),
     "unknown_nodes": (str, option("Ids without a row: error, drop or add.", TABLES, default="error")),
 }
@@ -107,7 +108,10 @@ FLAGS: Mapping[str, Flags] = {
         **MODEL_FLAGS,
         "runs": (int, option("Number of runs, one per split.", RUN, default="10")),
         "time_budget": (str, option("Time for auto: 90s, 5m, 1h or none.", RUN, default="10m")),
+        "ensemble": (bool, option("Whether auto may average models.", RUN, "--ensemble/--no-ensemble", default="yes")),
         "controls": (bool, option("Also train the controls of a non-local model.", RUN, "--controls")),
+        "threshold": (str, option("best-f1, precision=0.9, recall=0.8 or 0.3.", RUN)),
+        "cost": (str, option("Costs of errors, such as fraud:10,legit:fraud:2.", RUN)),
         "resume": (Path, option("Continue an interrupted run folder.", RUN)),
         "out": (Path, option("New run folder.", OUTPUT, default="runs/…")),
         "tensorboard": (bool, option("Write TensorBoard files.", OUTPUT, "--tensorboard")),
@@ -134,7 +138,9 @@ FLAGS: Mapping[str, Flags] = {
 # Options that decide how a command runs. A TOML file does not contain them.
 NOT_IN_TOML = {"config", "resume", "allow_unverified", "tensorboard", "mlflow", "as_json"}
 NOT_IN_GRAPHML = {"nodes", "edges", "id_column", "source_column", "target_column", "unknown_nodes"}
-NOT_IN_NPZ = {*NOT_IN_GRAPHML, "label", "split_column", "weight_column"}
+CHOICES = {"drop", "keep", "kind", "drop_leaks"}  # of columns
+NOT_IN_NPZ = {*NOT_IN_GRAPHML, *CHOICES, "label", "split_column", "weight_column"}
+NOT_IN_NPZ |= {"time_column", "group_column", "edge_time_column", "edge_type_column"}
 ROLES = {name: name.removesuffix("_column") for name in TABLE_FLAGS} | {"directed_edges": "directed"}
 
 
@@ -162,7 +168,7 @@ def with_flags(function: Callable[..., None], flags: Flags) -> Callable[..., Non
 
 def given_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the flags that are given."""
-    return {name: value for name, value in flags.items() if value is not None}
+    return {name: value for name, value in flags.items() if value not in (None, [])}
 
 
 def all_flags(command: str, arguments: Sequence[str]) -> Flags:
@@ -210,7 +216,8 @@ def _flag_type(annotation: Any) -> Any:
     """Return the type that a flag parses: a plain type or a choice. Others are parsed as text and checked later."""
     members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     members = tuple(member for member in members if member is not NoneType)
-    simple = len(members) == 1 and (members[0] in (int, float, bool, str, Path) or get_origin(members[0]) is Literal)
+    plain = (int, float, bool, str, Path, list[str])
+    simple = len(members) == 1 and (members[0] in plain or get_origin(members[0]) is Literal)
     return members[0] if simple else str
 
 
@@ -245,11 +252,23 @@ def read_config(path: Path | None, known: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in given.items():
         if key not in keys:
             raise OptionError(f"{path}: unknown key {key!r}.", nearest(key, keys))
+        if known.get(key) == list[str]:
+            given[key] = as_texts(value, f"{path}: {key}")
+            continue
         wanted = get_args(known.get(key)) or (known.get(key, type(value)),)
         if type(value) not in wanted:
             how = {str: 'a text in quotes, such as "texas"', int: "a whole number", bool: "true or false"}[wanted[0]]
             raise OptionError(f"{path}: {key} = {value!r} is of the wrong type.", f"Write {how}.")
     return given
+
+
+def as_texts(value: Any, where: str) -> list[str]:
+    """Return a list of a TOML file, a single text, or a table as a list of texts such as "size=number"."""
+    texts = [f"{key}={kind}" for key, kind in value.items()] if isinstance(value, dict) else value
+    texts = [texts] if isinstance(texts, str) else texts
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise OptionError(f"{where} = {value!r} is of the wrong type.", 'Write a list of texts, such as ["a", "b"].')
+    return texts
 
 
 def config_keys(known: Mapping[str, Any]) -> list[str]:
@@ -258,111 +277,3 @@ def config_keys(known: Mapping[str, Any]) -> list[str]:
     from nlgnn.training.recipe import Recipe
 
     return [*known, *Recipe.model_fields, *all_model_options()]
-
-
-def own_tables(settings: dict[str, Any]) -> OwnTables | None:
-    """Take the user's own tables out of the settings of a command; return None if there are none."""
-    given = {name: value for name in TABLE_FLAGS if (value := settings.pop(name, None)) is not None}
-    if not given:
-        return None
-    if not given.keys() & {"nodes", "edges", "graph_file"}:
-        flag = f"--{next(iter(given)).replace('_', '-')}"
-        raise OptionError(f"{flag} is given without tables.", "Give --nodes, --edges or both, or --graph-file.")
-    from nlgnn.tables.graph_files import check_graph_file, has_columns
-    from nlgnn.tables.source import OwnTables
-
-    if path := given.get("graph_file"):
-        check_graph_file(path)
-        for name in given.keys() & (NOT_IN_GRAPHML if has_columns(path) else NOT_IN_NPZ):
-            flag = f"--{name.replace('_', '-')}"
-            raise OptionError(f"{flag} does not apply to {path}, which has no such columns.", f"Leave {flag} out.")
-    return OwnTables.at(**{ROLES[name]: value for name, value in given.items()})
-
-
-def check_label(given: Mapping[str, Any]) -> None:
-    """Raise if tables are given without the column of their labels."""
-    if given.get("label") is None and not str(given.get("graph_file")).lower().endswith(".npz"):
-        raise OptionError("No label column was given.", "Pass --label COLUMN. Blank cells are unknown labels.")
-
-
-class GivenGraph(NamedTuple):
-    """The graph that a command was given.
-
-    Attributes:
-        name: The name of the graph.
-        protocol: The splits that it is trained on by default.
-        load: Loads the graph.
-        tables: The files of a user's own graph.
-        encoder: The feature encoder of a user's own graph, as JSON.
-        notes: Remarks from reading a user's own graph.
-    """
-
-    name: str
-    protocol: str
-    load: Callable[[], Graph]
-    tables: OwnTables | None = None
-    encoder: dict[str, Any] | None = None
-    notes: tuple[str, ...] = ()
-
-
-def given_graph(command: str, name: str | None, tables: OwnTables | None, allow_unverified: bool) -> GivenGraph:
-    """Return the named graph, or read the user's own and print the remarks.
-
-    Raises:
-        OptionError: If no graph or two graphs are given.
-        DataError: If there is no graph of that name, or the tables cannot be read.
-    """
-    if tables is not None and name is not None:
-        raise OptionError(f"Both the graph {name!r} and tables are given.", "Leave one of them out.")
-    if tables is not None:
-        return _read(tables)
-    from nlgnn.datasets import load_graph
-
-    dataset = describe_graph(command, name)
-    load = partial(load_graph, dataset.name, allow_unverified=allow_unverified)
-    return GivenGraph(dataset.name, dataset.default_protocol, load)
-
-
-def describe_graph(command: str, name: str | None) -> Dataset:
-    """Return the catalogue entry of a named graph; the error for a file name shows the flags to use."""
-    from nlgnn.datasets import describe
-
-    if name is None:
-        how = f"Name one (`nlgnn datasets` lists them): nlgnn {command} texas. Or give --nodes, --edges and --label."
-        raise OptionError("No graph is named.", how)
-    try:
-        return describe(name)
-    except DataError:
-        from nlgnn.tables.graph_files import GRAPH_FILES, has_columns
-        from nlgnn.tables.table_files import TABLE_FILES
-
-        if not (os.path.isfile(name) or name.lower().endswith((*TABLE_FILES, *GRAPH_FILES))):
-            raise
-        flag, others = ("--graph-file", "") if name.lower().endswith(GRAPH_FILES) else ("--nodes", " --edges FILE")
-        others += " --label COLUMN" * has_columns(name)
-        raise OptionError(
-            f"{name} is a file, not the name of a graph.",
-            f"Give your own graph by flags: nlgnn {command} {flag} {shlex.quote(name)}{others}",
-        ) from None
-
-
-def _read(tables: OwnTables) -> GivenGraph:
-    from nlgnn.models.build import default_protocol
-
-    check_label({"label": tables.label, "graph_file": tables.graph_file})
-    found = tables.read()
-    if found.graph.num_classes == 0:
-        raise DataError(
-            f"{tables.graph_file} holds no labels.", "Add an array `labels` of class numbers (-1: unknown)."
-        )
-    encoder = None if found.encoder is None else json.loads(found.encoder.to_json())
-    protocol = default_protocol(found.graph)
-    return GivenGraph(tables.name, protocol, lambda: found.graph, tables, encoder, tell_findings(found))
-
-
-def tell_findings(found: TableGraph) -> tuple[str, ...]:
-    """Print the notes and then the warnings about a user's tables, and return them."""
-    sentences = (*found.notes, *(f"warning: {warning}" for warning in found.warnings))
-    for sentence in sentences:
-        errors.print(sentence, soft_wrap=True, markup=False)
-    return sentences

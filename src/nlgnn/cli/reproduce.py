@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 # Listed here so that `--help` and misspelt names need no slow import. A test compares the list with the tables.
 TABLE_NAMES = (
     *("results", "datasets", "categories", "verdicts", "first-category", "second-category", "all", "homophily"),
-    *("sequence", "efficiency", "cpgcn", "controls", "ablation", "order", "systems", "benchmark"),
+    *("sequence", "efficiency", "cpgcn", "controls", "ablation", "order", "systems", "benchmark", "auto"),
 )
 # The first is part of results, the others have pages of their own.
-ON_REQUEST = ("controls", "order", "systems", "benchmark")
+ON_REQUEST = ("controls", "order", "systems", "benchmark", "auto")
 QUICK_DATASETS = ("texas", "chameleon")  # one of each category
 
 
@@ -58,7 +58,7 @@ def reproduce(
     the work.
 
     Tables: results, datasets, categories, verdicts, first-category, second-category, all, homophily, sequence,
-    efficiency, cpgcn, controls, ablation, order, systems, benchmark.
+    efficiency, cpgcn, controls, ablation, order, systems, benchmark, auto.
     """
     for name in names or ():
         if name not in TABLE_NAMES:
@@ -161,6 +161,7 @@ def measure(selection: Selection, results: Path) -> list[str]:
     from nlgnn.paper.cell import cell_path, is_older, read_cell
     from nlgnn.paper.measure import make_folder
     from nlgnn.paper.pages import lacks_files
+    from nlgnn.paper.plans import measuring_rank
 
     selection.cells(results)  # so that a wrong name is refused before the folder is made
     make_folder(results)
@@ -181,6 +182,8 @@ def measure(selection: Selection, results: Path) -> list[str]:
                     errors.print(f"{cell.name}\nerror: {error}", soft_wrap=True, markup=False)
                     failed.append(cell.name)
             done.add(key)
+        open_cells.sort(key=measuring_rank)
+        older.sort(key=measuring_rank)
         # Results decide which controls are needed, so these are looked up again after the open cells.
         failed += _run(open_cells, results)
         if not open_cells:

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from nlgnn.cli.console import console, errors, result_table, tell_report, telling_report
-from nlgnn.cli.options import all_flags, given_flags, given_graph, own_tables, plan_keys, read_config, with_flags
+from nlgnn.cli.console import began, console, errors, result_table, tell_decision, tell_report, telling_report
+from nlgnn.cli.given_graph import given_graph, own_tables
+from nlgnn.cli.options import all_flags, given_flags, plan_keys, read_config, with_flags
 from nlgnn.datasets import describe
 from nlgnn.errors import NlgnnError, OptionError, RunFolderError
 from nlgnn.files import refuse_existing
@@ -29,13 +30,13 @@ from nlgnn.graph.splits import make_splits
 from nlgnn.models.build import check_given, configure, resolve
 from nlgnn.models.registry import get_system
 from nlgnn.report.text import sections_page
-from nlgnn.selection.auto import choose, default_runs, is_symmetric, race_metric
+from nlgnn.selection.auto import Choice, choose, default_runs, is_symmetric, race_metric
 from nlgnn.selection.clock import DEFAULT_BUDGET, Clock, parse_budget, show_seconds
 from nlgnn.selection.controls import Variant, with_references
 from nlgnn.selection.diagnosis import Verdict
 from nlgnn.selection.leaderboard import Leaderboard, Row, read_leaderboard
 from nlgnn.selection.portfolio import PRESET, Entry, check_options
-from nlgnn.selection.race import Trial
+from nlgnn.training.decision import check_decision, check_texts, read_decision, store_decision
 from nlgnn.training.fit import Watch
 from nlgnn.training.recipe import metric_text
 from nlgnn.training.replica import Replica
@@ -53,8 +54,10 @@ from nlgnn.training.train import (
     resume,
     train,
 )
+from nlgnn.training.trained import ENSEMBLE, Ensemble, Member
 
 PLAN_KEYS = plan_keys("train")
+MOST_SHOWN = 5  # rows of the leaderboard while models are trained
 
 
 class Request(NamedTuple):
@@ -78,10 +81,9 @@ class Request(NamedTuple):
 def train_graph(**flags: Any) -> None:
     """Train a model on every split of a named graph, or of your own tables.
 
-    Flags are shown with their defaults. A model's own defaults and published settings take precedence: `nlgnn models
-    NAME` lists them.
+    Flags are shown with their defaults. `nlgnn models NAME` lists those of a model.
     """
-    started = time.monotonic()
+    started = began.get(time.monotonic())
     given = given_flags(flags)
     trackers: dict[str, Any] = {name: given.pop(name) for name in ("tensorboard", "mlflow") if name in given}
     if trackers:
@@ -100,6 +102,7 @@ def _train_with_controls(request: Request, hint: bool) -> None:
     variants = with_references(plan.model, plan.options)
     trained = _train_each(request, variants if controls else variants[:1])
     _show_trained(trained)
+    tell_decision(read_decision(trained[variants[0].label].folder.path))
     tell_report(trained.pop(variants[0].label), graph, trained)
     if variants[1:] and not controls and hint:
         labels = "; ".join(variant.label for variant in variants[1:])
@@ -112,13 +115,14 @@ def _choose(request: Request, started: float) -> None:
     splits = make_splits(graph, plan.protocol, plan.runs)
     metric, why = race_metric(graph, splits, plan.options.get("metric"))
     board = read_leaderboard(path) or Leaderboard(graph.name, plan.protocol, metric, folder=path)
-    budget = parse_budget(RunFolder.open(path).config.get("time_budget") or DEFAULT_BUDGET)
+    config = RunFolder.open(path).config
+    budget = parse_budget(config.get("time_budget") or DEFAULT_BUDGET)
     clock = Clock(budget, board.seconds, started)
     limit = "no time limit" if budget is None else f"time budget {show_seconds(budget)}"
     errors.print(f"{why} {len(splits)} runs, protocol {plan.protocol}, {limit}.", soft_wrap=True, markup=False)
     trained: dict[str, Trained] = {}
 
-    def train_entry(entry: Entry, watch: Watch) -> Trial:
+    def train_entry(entry: Entry, watch: Watch) -> Member:
         own = replace(plan, model=entry.model, options=entry.options, preset=plan.preset or PRESET)
         folder = candidate_folder(path, entry.folder)
         if errors.is_terminal:
@@ -130,7 +134,13 @@ def _choose(request: Request, started: float) -> None:
         except (NlgnnError, MemoryError, RuntimeError, ValueError):  # the race goes on with the next entry
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        return found.factory, found.recipe, found.runs
+        return Member(found.factory, found.recipe, found.runs)
+
+    def recall(entry: Entry) -> Member:
+        if entry.name not in trained:  # trained before an interruption
+            trained[entry.name], _ = read_trained(candidate_folder(path, entry.folder), graph)
+        found = trained[entry.name]
+        return Member(found.factory, found.recipe, found.runs)
 
     def show(row: Row) -> None:
         text = f"{row.status}: {row.reason}"
@@ -138,22 +148,40 @@ def _choose(request: Request, started: float) -> None:
             figure = metric_text(metric, row.mean(metric), 2)
             text = f"validation {metric} {figure}, {show_seconds(row.fit_seconds)}"
         errors.print(f"{row.entry.name}: {text}", soft_wrap=True, markup=False)
+        if errors.is_terminal and row.status == "finished":
+            errors.print(sections_page([board.section(MOST_SHOWN)], errors.width))
 
-    choice = choose(graph, splits, board, clock, train_entry, plan.options, controls=controls, show=show)
-    for row in board.ranked():
-        if row.entry.name not in trained:  # trained before an interruption
-            trained[row.entry.name], _ = read_trained(candidate_folder(path, row.entry.folder), graph)
+    choice = choose(
+        *(graph, splits, board, clock, train_entry, recall, plan.options),
+        ensemble=config.get("ensemble", True),
+        controls=controls,
+        show=show,
+    )
+    for row in board.ranked(lambda row: row.entry.model != ENSEMBLE):
+        recall(row.entry)
     console.print(sections_page([board.section()], console.width))
     for sentence in (choice.headline, *choice.verdict):
         console.print(sentence, soft_wrap=True, markup=False)
     console.print(f"run folder: {path}", soft_wrap=True, markup=False)
-    main = replace(trained.pop(choice.entry.name), reason=choice.words)
+    main = _chosen(choice, trained, graph)
+    tell_decision(store_decision(RunFolder.open(path), main, graph))
     others = {row.entry.name: trained[row.entry.name] for row in board.ranked() if row.entry.name in trained}
     from nlgnn.report.run_page import write_run_page
 
     page = path / "report.html"
     with telling_report(page):
         write_run_page(page, main, graph, others)
+
+
+def _chosen(choice: Choice, trained: dict[str, Trained], graph: Graph) -> Trained:
+    """Return the chosen training, which is taken out of `trained`, or the ensemble."""
+    found = choice.ensemble
+    if found is None:
+        return replace(trained.pop(choice.entry.name), reason=choice.words)
+    members = [trained[name] for name in found.names]
+    ensemble = Ensemble.of(members, found.names, found.weights, found.runs, choice.words)
+    ensemble.latest.append((graph, found.probabilities))
+    return ensemble
 
 
 def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
@@ -170,18 +198,25 @@ def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
         parse_budget(budget)
         if model.lower() != AUTO:
             raise OptionError(f"--time-budget does not apply to {model}.", "Leave it out, or use --model auto.")
+    if settings["ensemble"] is not None and model.lower() != AUTO:
+        raise OptionError(f"--ensemble does not apply to {model}.", "Leave it out, or use --model auto.")
     protocol, controls = settings["splits"] or wanted.protocol, bool(settings["controls"])
     plan = Plan(wanted.name, model, protocol, settings["runs"], settings["preset"], options)
     plan = replace(plan, tables=wanted.tables, encoder=wanted.encoder, notes=wanted.notes)
+    plan = replace(plan, threshold=settings["threshold"], cost=settings["cost"])
+    check_texts(plan.threshold, plan.cost)
     if model.lower() == AUTO:
         plan = replace(plan, model=AUTO)
         path = Path(settings["out"] or _new_name(plan.graph, AUTO))
         check_options(plan.graph, plan.preset, plan.options)
         graph = wanted.load()
+        check_decision(graph, plan.threshold, plan.cost)
         plan, graph = _with_direction(plan, graph)
-        plan = replace(plan, runs=plan.runs or default_runs(graph, plan.protocol))
+        runs = plan.runs or default_runs(graph, plan.protocol, parse_budget(budget or DEFAULT_BUDGET))
+        plan = replace(plan, runs=runs)
         race_metric(graph, make_splits(graph, plan.protocol, plan.runs), options.get("metric"))
-        RunFolder.create(path, {**asdict(plan), "fingerprint": graph.fingerprint, "time_budget": budget})
+        own = {"time_budget": budget, "ensemble": settings["ensemble"] is not False}
+        RunFolder.create(path, {**asdict(plan), "fingerprint": graph.fingerprint, **own})
         return Request(plan, path, graph, controls, trackers)
     check_given(model, plan.graph, plan.preset, options)  # before anything is downloaded
     main, *others = with_references(model, options)
@@ -196,6 +231,7 @@ def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
     graph = wanted.load()
     for variant in variants:  # the sizes of the graph are known now
         configure(variant.system, graph, plan.preset, **variant.options)
+    check_decision(graph, plan.threshold, plan.cost)
     return Request(plan, path, graph, controls, trackers)
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from nlgnn.cli.console import console, errors, telling_report
-from nlgnn.cli.options import all_flags, given_flags, given_graph, own_tables, plan_keys, read_config, with_flags
+from nlgnn.cli.given_graph import given_graph, own_tables
+from nlgnn.cli.options import all_flags, given_flags, plan_keys, read_config, with_flags
 from nlgnn.cli.train import show_verdict
 from nlgnn.report.text import sections_page
 from nlgnn.report.tuning_page import tuned_sections, write_tuning_page

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nlgnn.datasets.catalog import CATALOG
-from nlgnn.errors import OptionError, nearest
+from nlgnn.errors import DataError, OptionError, nearest
+from nlgnn.graph.splits import OWN_PROTOCOLS
 from nlgnn.models.options import given_sizes, idle_options, keyword_of, model_options, recipe_options, refuse_idle
 from nlgnn.models.registry import PRESETS, PUBLISHED, SYSTEMS, System, get_system, load, trained_as
 from nlgnn.training.recipe import Recipe, check_pretraining
@@ -49,16 +50,22 @@ def default_metric(graph: Graph) -> str:
     """
     if graph.name in CATALOG:
         return CATALOG[graph.name].metric
+    return {None: "accuracy", 0: "roc-auc", 1: "average-precision"}[rare_class(graph)]
+
+
+def rare_class(graph: Graph) -> int | None:
+    """Return the rare one of two classes, with a share below `RARE_SHARE` of the labelled nodes, or None."""
     sizes = np.bincount(graph.y[graph.labelled], minlength=graph.num_classes)
     if len(sizes) != 2 or sizes.min() == 0 or sizes.min() >= RARE_SHARE * sizes.sum():
-        return "accuracy"
-    return "average-precision" if sizes[1] < sizes[0] else "roc-auc"
+        return None
+    return int(sizes.argmin())
 
 
 def default_protocol(graph: Graph) -> str:
     """Return the user's own splits if there are any, else those of the dataset's authors, else `random-60`."""
-    if "column" in graph.splits:
-        return "column"
+    own = next((protocol for protocol in OWN_PROTOCOLS if protocol in graph.splits), None)
+    if own is not None:
+        return own
     return CATALOG[graph.name].default_protocol if graph.name in CATALOG else "random-60"
 
 
@@ -131,11 +138,22 @@ def configure(name: str, graph: Graph, preset: str | None = None, **options: Any
 
     Raises:
         OptionError: An option is unknown or has a value that it cannot take.
+        DataError: The graph has no features and the model needs some.
     """
     arguments, recipe = resolve(name, graph.name, preset, options)
     system = get_system(name)
+    if graph.num_features == 0 and system.kind != "shallow":
+        raise DataError(
+            f"graph {graph.name!r} has no features.",
+            "Give some, such as a column of ones, or train trees, forest or kernel, which can do without.",
+        )
     sizes = given_sizes(
-        system, arguments, in_channels=graph.num_features, out_channels=graph.num_classes, num_nodes=graph.num_nodes
+        system,
+        arguments,
+        in_channels=graph.num_features,
+        out_channels=graph.num_classes,
+        num_nodes=graph.num_nodes,
+        num_edge_types=len(graph.edge_types),
     )
     return partial(load(system), **sizes, **arguments), recipe
 

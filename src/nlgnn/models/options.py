@@ -16,11 +16,22 @@ from nlgnn.training.recipe import Recipe
 
 SHORT_NAMES = {"hidden_channels": "hidden", "embedding_channels": "embedding"}
 KEYWORDS = {short: keyword for keyword, short in SHORT_NAMES.items()}
-GIVEN_BY_THE_GRAPH = {"in_channels", "out_channels", "label_channels", "num_nodes"}
+GIVEN_BY_THE_GRAPH = {"in_channels", "out_channels", "label_channels", "num_nodes", "num_edge_types"}
 FEW_OWNERS = 4  # models that the help of an option names
 DIFFERENT_MEANINGS = {"alpha"}  # options that models use for different things, as their authors do
 SCORE = ("score_bias", "multiply_score", "standardise_score")
-SPACE = ("dim", "projections", "radius", "perplexity", "shrinkage", "input", "lr")
+SPACE = (
+    "dim",
+    "projections",
+    "radius",
+    "perplexity",
+    "shrinkage",
+    "signs",
+    "input",
+    "descriptions",
+    "votes",
+    "lr",
+)
 # Options of a recipe that hold for every model, also for one that is trained without gradients.
 FOR_EVERY_MODEL = frozenset({"features", "metric", "seed", "threads"})
 # The type of an argument that has neither an annotation nor a default, as a user's own class may have.
@@ -56,11 +67,12 @@ def keyword_of(name: str) -> str:
 def given_sizes(system: System, arguments: Mapping[str, Any], **sizes: int) -> dict[str, int]:
     """Return the sizes of a graph that the class of a model takes; the number of nodes only if it is needed."""
     parameters = inspect.signature(load(system)).parameters
-    asked = {name for name in sizes if name in parameters}
+    asked = {name for name in sizes if name in parameters and (sizes[name] or name != "num_edge_types")}
     knows_nodes = (
-        arguments.get("space_input") == "adjacency"
+        arguments.get("space_input") in ("adjacency", "structure")
         or arguments.get("label_input", 0) > 0
         or arguments.get("structure", False)
+        or "links" in arguments.get("operators", "")
     )
     if "num_nodes" in asked and not knows_nodes:
         asked -= {"num_nodes"} if parameters["num_nodes"].default is not inspect.Parameter.empty else set()
@@ -80,20 +92,25 @@ class Idle(NamedTuple):
 
 
 def idle_options(system: System, options: Mapping[str, Sequence[Any]]) -> dict[str, Idle]:
-    """Return options of a non-local model that change nothing in any of the settings.
+    """Return options of a non-local or voting model that change nothing in any of the settings.
 
     Args:
         system: The model.
         options: The given options, each with one value or several to search over.
     """
-    orders = set(options.get("order", ("score",)))
-    if system.kind != "non-local":
+    if system.kind not in ("non-local", "vote"):
         return {}
+    orders = set(options.get("order", ("score",)))
+    found: dict[str, Idle] = {}
+    if "structure" not in options.get("space_input", ("features",)):
+        found["space_descriptions"] = Idle("the space does not read structure", "space_input='structure'")
+    if system.kind == "vote":
+        return found
     if orders == {"learned"}:
         learned = Idle("a learned order has no score, and its own loss", "order='score'")
-        return dict.fromkeys((*SCORE, "local_loss"), learned)
+        return found | dict.fromkeys((*SCORE, "local_loss"), learned)
     space = ("frozen", *(f"space_{name}" for name in SPACE))
-    return {} if "learned" in orders else dict.fromkeys(space, Idle("no order is learned", "order='learned'"))
+    return found if "learned" in orders else dict.fromkeys(space, Idle("no order is learned", "order='learned'"))
 
 
 def refuse_idle(system: System, given: Mapping[str, Sequence[Any]]) -> None:

@@ -184,6 +184,8 @@ def _versions(versions: Sequence[Measured]) -> Section:
         by_graph.setdefault(one.cell.dataset, {})[one.cell.condition] = one
     rows: Rows = []
     for graph, own in by_graph.items():
+        if not {"local", *CONDITIONS} <= own.keys():  # only some models were asked for
+            continue
         row = {"graph": graph, "local model": own["local"].cell.main.condition if own["local"].cell.main else ""}
         row |= {name: own[name].figure for name in ("local", *CONDITIONS)}
         others = ("local", *CONTROLS)

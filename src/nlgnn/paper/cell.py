@@ -24,6 +24,7 @@ Settings = Mapping[str, Any]
 
 SPLITS = 10
 SEARCH_SPLITS, SEARCH_EPOCHS = 3, 300  # at most, for each candidate of a search
+QUICK_BUDGET = "4s"
 FIGURES_SINCE = (0, 2)  # random draws and sort keys changed in this version, and all figures with them
 HUGE_DATASETS = ("ogbn-arxiv", "snap-patents")  # their files are not fetched without being asked for
 OPEN, NOTHING, SHORTER, OLDER, NO_FILES = "…", "–", "*", "†", "files not here"
@@ -57,7 +58,7 @@ class Planted(NamedTuple):
 
 @dataclass(frozen=True)
 class Cell:
-    """One measurement: a model on a dataset by a protocol, or statistics, a diagnosis or step times of a dataset.
+    """One measurement: a model on a dataset by a protocol, or another kind of measurement of a dataset.
 
     Args:
         store: The folder below that of all results.
@@ -75,13 +76,14 @@ class Cell:
         seeds: The number of trainings on each split.
         records: What else is recorded of the trained models.
         planted: The generated graph that is used in place of the dataset.
+        budget: The time budget of an automatic choice.
     """
 
     store: str
     dataset: str
     tags: tuple[str, ...]
     system: str = ""
-    kind: Literal["training", "statistics", "diagnosis", "step times"] = "training"
+    kind: Literal["training", "statistics", "diagnosis", "step times", "auto"] = "training"
     protocol: str = "geom-gcn"
     preset: str = "released"
     candidates: tuple[Settings, ...] = ({},)
@@ -92,6 +94,7 @@ class Cell:
     seeds: int = 1
     records: tuple[str, ...] = ()
     planted: Planted | None = None
+    budget: str = ""
 
     @property
     def name(self) -> str:
@@ -113,6 +116,8 @@ class Cell:
 
     def quick(self) -> Cell:
         """Return the same cell with almost no training, to try it out."""
+        if self.kind == "auto":
+            return replace(self, budget=QUICK_BUDGET, schedule=Schedule(splits=2))
         if self.kind != "training":
             return replace(self, schedule=replace(self.schedule, options={**self.schedule.options, "epochs": 20}))
         pretraining = {"pretrain_epochs": 2} if "pretrain_epochs" in get_system(self.system).program else {}
@@ -133,6 +138,8 @@ class Cell:
         """Return what the cell would be measured with now, by the names in `result`, its `model` or its `recipe`."""
         if self.kind == "step times":
             return self.schedule.options
+        if self.kind == "auto":
+            return {name: getattr(self, name) for name in ("protocol", "shortened", "budget")}
         if self.kind != "training":
             return {}
         return {
@@ -189,8 +196,7 @@ class Measured(NamedTuple):
     @property
     def marks(self) -> str:
         """The marks that a figure of this cell carries."""
-        shortened = self.result is not None and bool(self.result.get("shortened"))
-        return SHORTER * shortened + OLDER * self.older
+        return SHORTER * _is_shorter(self.result) + OLDER * self.older
 
     @property
     def figure(self) -> str:
@@ -245,6 +251,14 @@ def difference(pairs: Iterable[tuple[Measured, Measured]]) -> Difference | None:
     means = [fmean(values) for values in by_split.values()]
     interval = paired_interval(means, [0.0] * len(means))
     return Difference(interval, len(same), same[0][0].older) if interval else None
+
+
+def _is_shorter(result: Mapping[str, Any] | None) -> bool:
+    """Return True if fewer splits or epochs were planned. Early stopping is explained in the captions instead."""
+    shortened = result.get("shortened") if result else None
+    if not shortened:
+        return False
+    return "epochs" in shortened["options"] or Schedule(**{**shortened, "options": {}}) != Schedule()
 
 
 def is_older(result: Mapping[str, Any]) -> bool:

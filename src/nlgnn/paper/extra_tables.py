@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
 from nlgnn.models.registry import PUBLISHED, get_system
 from nlgnn.paper import plans
-from nlgnn.paper.cell import NOTHING, OPEN, Found, Measured, caption, difference, words
+from nlgnn.paper.cell import NOTHING, OPEN, Found, Measured, caption, words
 from nlgnn.paper.findings import Comparison
 from nlgnn.paper.numbers import (
     AGREES,
@@ -18,23 +18,20 @@ from nlgnn.paper.numbers import (
     sources,
     split_names,
 )
+from nlgnn.paper.structure_cells import is_structure
 from nlgnn.report.table import Rows, Section
 
 # Compared systems
 
 
 def system_sections(found: Found) -> list[Section]:
-    """Return all systems in one matrix, then each with its printed figures, then cells under other conditions."""
-    ordered = sorted(found.values(), key=lambda one: plans.SYSTEM_ORDER.index(one.cell.system))
-    main = [one for one in ordered if not one.cell.condition]
-    extra = [one for one in ordered if one.cell.condition]
+    """Return all systems in one matrix, then each with its printed figures."""
+    main = sorted(found.values(), key=lambda one: plans.SYSTEM_ORDER.index(one.cell.system))
     if not main:
         return []
     sections = [_matrix(main)]
     for system in dict.fromkeys(one.cell.system for one in main):
         sections.append(_system(system, [one for one in main if one.cell.system == system]))
-    if extra:
-        sections.append(_conditions(extra, {one.cell.name: one for one in main}))
     figures = [figure for one in main for figure in printed_figures(one.cell.system, one.cell.dataset)]
     used = {figure.split for figure in figures} | {figure.source for figure in figures}
     rows = [{"name": name, "description": text} for name, text in (split_names() | sources()).items() if name in used]
@@ -94,24 +91,6 @@ def _settings(one: Measured) -> str:
     return "; ".join(part for part in (origin, chosen) if part)
 
 
-def _conditions(extra: Sequence[Measured], main: Mapping[str, Measured]) -> Section:
-    reasons = {(one["system"], one["condition"]): one["why"] for one in plans.DATA["extra"]}
-    rows: Rows = []
-    for one in extra:
-        usual = main.get(f"{one.cell.dataset}-{one.cell.system}")
-        rows.append(
-            {
-                "system": one.cell.system,
-                "dataset": one.cell.dataset,
-                "condition": reasons[one.cell.system, one.cell.condition],
-                "changed": one.figure,
-                "as above": usual.figure if usual else NOTHING,
-                "difference": str((difference([(one, usual)]) if usual else None) or OPEN),
-            }
-        )
-    return Section("Other conditions", rows, caption("conditions", rows), text_columns=3)
-
-
 # The learned order
 
 
@@ -125,6 +104,7 @@ CONTROLS_OF = {
 
 def order_sections(found: Found) -> list[Section]:
     """Return the summary, the planted graphs, harder planted graphs, and the real graphs."""
+    found = {name: one for name, one in found.items() if not is_structure(one)}
     planted = [one for one in found.values() if one.cell.planted]
     easy = [one for one in planted if one.cell.planted and one.cell.planted[1:] == (0, 1.0)]
     by_graph: dict[str, dict[str, list[Measured]]] = {}

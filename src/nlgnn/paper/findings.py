@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from nlgnn.models.registry import PUBLISHED, get_system
+from nlgnn.models.registry import get_system
 from nlgnn.paper import plans
 from nlgnn.paper.cell import (
     HUGE_DATASETS,
     NOTHING,
-    OLDER,
     OPEN,
     Cell,
     Difference,
@@ -24,9 +23,10 @@ from nlgnn.paper.cell import (
 )
 from nlgnn.paper.numbers import BELOW, Printed, agreement, printed_accuracy, shortfall
 from nlgnn.paper.plans import GEOM_GCN, LOCAL, NON_LOCAL, RANDOM_60, SEEDS, framework_cell
+from nlgnn.paper.ties import ORDERS
 from nlgnn.report.table import Rows, Section
 from nlgnn.selection.controls import CONTROLS
-from nlgnn.selection.statistics import tally
+from nlgnn.selection.statistics import paired_interval, spread, tally
 
 MAIN, OTHERS = "main", ("local", *CONTROLS)
 
@@ -238,31 +238,23 @@ def cost_section(found: Found) -> Section:
 
 
 def ablation_sections(found: Found) -> list[Section]:
-    """Return the published settings with one change at a time."""
-    sections = []
-    for question, conditions in plans.DATA["ablation"].items():
-        rows = [_ablation_row(one, found) for one in found.values() if one.cell.condition in conditions]
-        if rows:
-            text = caption("ablation", rows)
-            sections.append(Section(question, rows, text, text_columns=2))
-    return sections
+    """Return the test figures of published models, also as means over the orders of tied nodes."""
+    rows = [_ties_row(one) for one in found.values() if one.cell.condition == "ties"]
+    text = caption("ties", rows, orders=ORDERS)
+    return [Section("Ties", rows, text, text_columns=2)] if rows else []
 
 
-def _ablation_row(one: Measured, found: Found) -> dict[str, str]:
-    dataset, system = one.cell.dataset, PUBLISHED[one.cell.dataset].system
-    main, printed = found.get(framework_cell(dataset, system).name), printed_accuracy(system, dataset)
+def _ties_row(one: Measured) -> dict[str, str]:
+    ties = one.result["ties"] if one.result else {"nodes": [], "test": []}
+    nodes = [number for number in ties["nodes"] if number is not None]
+    averaged = spread([test for test in ties["test"] if test is not None])
+    interval = paired_interval(ties["test"], one.tests) if one.result else None
     return {
-        "dataset": dataset,
-        "condition": one.cell.condition,
-        "changed": one.figure,
-        "published": main.figure if main else OPEN,
-        "difference": str((difference([(one, main)]) if main else None) or OPEN),
-        "paper": str(printed or NOTHING),
-        "agrees": agreement(one.test, printed) if one.test and printed else OPEN,
-        "H(Ĝ)": _homophily(one),
-        "published, H(Ĝ)": _homophily(main) if main else OPEN,
+        "dataset": one.cell.dataset,
+        "model": one.cell.system,
+        "nodes with equal keys": f"{fmean(nodes):.0f}" if nodes else OPEN,
+        "ties by number": one.figure,
+        "mean over ties": one.text(averaged),
+        "difference": str(interval or OPEN),
+        "paper": str(printed_accuracy(one.cell.system, one.cell.dataset) or NOTHING),
     }
-
-
-def _homophily(one: Measured) -> str:
-    return f"{fmean(one.result['homophily']['after']):.2f}{OLDER * one.older}" if one.result else OPEN

@@ -1,4 +1,4 @@
-"""The runner of cells: search, training, statistics, diagnoses and step times."""
+"""The runner of cells, and what it measures: search, training, statistics, diagnoses and step times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch import nn
 
 from nlgnn.analysis import kernel_sizes, order_before_and_after, reconnected_homophily
 from nlgnn.datasets import load_graph
-from nlgnn.datasets.synthetic import planted_order_graph
+from nlgnn.datasets.synthetic import planted_order_graph, planted_roles_graph
 from nlgnn.errors import NlgnnError
 from nlgnn.files import claim, write_text, writing
 from nlgnn.graph.graph import Graph
@@ -29,8 +29,11 @@ from nlgnn.graph.splits import Split, make_splits
 from nlgnn.models.build import configure
 from nlgnn.models.registry import get_system, load
 from nlgnn.nn.base import as_model, prepare
+from nlgnn.paper.auto_cells import measure_auto
 from nlgnn.paper.cell import Cell, Settings, cell_path, check_unchanged, is_older, read_cell
 from nlgnn.paper.numbers import printed_speed
+from nlgnn.paper.structure_cells import ROLES
+from nlgnn.paper.ties import measure_ties
 from nlgnn.selection.diagnosis import diagnose
 from nlgnn.training.device import CORES, allocation, limited_threads, processor, versions
 from nlgnn.training.fit import Setting, fit, fit_settings
@@ -118,11 +121,13 @@ def measure_training(cell: Cell, unfinished: Path, progress: bool) -> dict[str, 
         "search_seconds": round(sum(candidate["seconds"] for candidate in searched), 1),
         "runs": [_run_row(run, recipe.metric) for run in runs],
         "threads": threads,
-        **_records(cell, graph, factory, recipe, runs),
+        **_records(cell, graph, splits * cell.seeds, factory, recipe, runs),
     }
 
 
 def _graph(cell: Cell) -> Graph:
+    if cell.planted and cell.dataset == ROLES:
+        return planted_roles_graph(seed=cell.planted.seed, noise_links=cell.planted.nuisance)
     if cell.planted:
         return planted_order_graph(seed=cell.planted.seed, nuisance=cell.planted.nuisance)
     return load_graph(cell.dataset, allow_unverified=True)  # checksums of some files are not known
@@ -211,12 +216,19 @@ def _run_row(run: Run, metric: str) -> dict[str, Any]:
 
 
 def _records(
-    cell: Cell, graph: Graph, factory: partial[nn.Module], recipe: Recipe, runs: Sequence[Run]
+    cell: Cell,
+    graph: Graph,
+    splits: Sequence[Split],
+    factory: partial[nn.Module],
+    recipe: Recipe,
+    runs: Sequence[Run],
 ) -> dict[str, Any]:
     """Return what is recorded of the sorted orders, before training and at the chosen epoch."""
     if not cell.records:
         return {}
     scaled = graph.scale_features(recipe.features)
+    if "ties" in cell.records:
+        return {"ties": measure_ties(scaled, splits, factory, recipe.metric, runs)}
     orders = [order_before_and_after(factory, scaled, run) for run in runs if run.failure is None]
     found: dict[str, Any] = {}
     if "homophily" in cell.records:
@@ -350,4 +362,5 @@ MEASURES: Mapping[str, Callable[[Cell, Path, bool], dict[str, Any]]] = {
     "statistics": measure_statistics,
     "diagnosis": measure_diagnosis,
     "step times": measure_step_times,
+    "auto": measure_auto,
 }

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from nlgnn.errors import DataError, OptionError, nearest
 from nlgnn.files import write_text, writing
 from nlgnn.paper import benchmark, extra_tables, findings, plans, tables
+from nlgnn.paper.auto_cells import auto_cells
+from nlgnn.paper.auto_tables import auto_sections
 from nlgnn.paper.cell import (
     HUGE_DATASETS,
     Cell,
@@ -26,6 +28,7 @@ from nlgnn.paper.cell import (
 from nlgnn.paper.figures import draw_degradation, draw_planted_orders, draw_sequences
 from nlgnn.paper.measure import make_folder
 from nlgnn.paper.numbers import printed_cpgcn, printed_validation
+from nlgnn.paper.structure_cells import structure_cells, structure_sections
 from nlgnn.paper.tables import accuracy_sections, homophily_sections
 from nlgnn.report.table import Rows, Section
 from nlgnn.report.text import markdown_page
@@ -58,11 +61,15 @@ TABLES: dict[str, Table] = {
     "cpgcn": Table(plans.cpgcn_cells, partial(accuracy_sections, "Splits of CPGNN, 10/10/80 %", printed=printed_cpgcn)),
     "controls": Table(plans.result_cells, findings.control_sections),
     "ablation": Table(plans.ablation_cells, findings.ablation_sections),
-    "order": Table(plans.order_cells, extra_tables.order_sections),
-    "systems": Table(plans.system_cells, extra_tables.system_sections),
+    "order": Table(
+        lambda results: [*plans.order_cells(results), *structure_cells()],
+        lambda found: [*extra_tables.order_sections(found), *structure_sections(found)],
+    ),
+    "systems": Table(lambda results: plans.compared_cells(), extra_tables.system_sections),
     "benchmark": Table(benchmark.benchmark_cells, benchmark.benchmark_sections),
+    "auto": Table(auto_cells, auto_sections),
 }
-PAGES = ("paper", "systems", "learned_order", "benchmark")
+PAGES = ("paper", "systems", "learned_order", "benchmark", "auto")
 
 
 def get_table(name: str) -> Table:

@@ -33,8 +33,7 @@ SMALL = (*WEBKB, "chameleon", "cora", "citeseer", "actor", "squirrel", "pubmed")
 # Settings: the published ones, otherwise a sample of the paper's grid, the same for every dataset.
 SAMPLED, ATTENTION_SAMPLED = 24, 12
 SEEDS = 3
-ATTENTION = ("gat", "nlgat")  # a step takes 15 to 20 times as long as that of a GCN
-ATTENTION_SCHEDULE = Schedule({"stopping": "patience", "patience": 500}, search_splits=2, search_epochs=200)
+ATTENTION = ("gat", "nlgat")
 
 
 def framework_cell(dataset: str, system: str, protocol: str = RANDOM_60, control: str = "", again: int = 0) -> Cell:
@@ -48,10 +47,13 @@ def framework_cell(dataset: str, system: str, protocol: str = RANDOM_60, control
         again: 0 for the first training on each split, 1 for the second.
     """
     protocol = describe(dataset).protocols[0] if dataset in HUGE_DATASETS else protocol
-    schedule, candidates = Schedule(), framework_candidates(system, dataset)
+    candidates: tuple[Settings, ...] = framework_candidates(system, dataset)
+    schedule: dict[str, Any] = {}
     if system in ATTENTION:
-        schedule, candidates = ATTENTION_SCHEDULE, candidates[:ATTENTION_SAMPLED]
-    fields: dict[str, Any] = {**vars(schedule), **DATA["shortened"].get(dataset, {})}
+        candidates, schedule = candidates[:ATTENTION_SAMPLED], DATA["searched_attention"]
+    elif len(candidates) > 1 and not get_system(system).program:
+        schedule = DATA["searched"]
+    schedule = {**schedule, **DATA["shortened"].get(dataset, {})}
     changes = {**(CONTROLS[control] if control else {}), **({"seed": again * SPLITS} if again else {})}
     parts = (system, control, f"seed {again + 1}" if again else "", protocol)
     return Cell(
@@ -61,7 +63,7 @@ def framework_cell(dataset: str, system: str, protocol: str = RANDOM_60, control
         system=system,
         protocol=protocol,
         candidates=candidates,
-        schedule=Schedule(**fields),
+        schedule=Schedule(**schedule),
         main=framework_cell(dataset, system, protocol) if changes else None,
         changes=changes,
         records=("homophily",) if system in NON_LOCAL and not control else (),
@@ -125,7 +127,15 @@ def result_cells(results: Path) -> list[Cell]:
     return [*main_cells((*SMALL, *HUGE_DATASETS)), *fixed_split_cells(), *control_cells(results)]
 
 
-# Compared systems, on the fixed splits. Where the paper prints a figure, the cell belongs to the paper's tables.
+def measuring_rank(cell: Cell) -> tuple[bool, bool, bool]:
+    """Return the key that sorts cells in the order of measuring: attention first, large graphs last.
+
+    Step times come after all others, because they need a quiet machine.
+    """
+    return cell.kind == "step times", cell.dataset in ("pubmed", *HUGE_DATASETS), cell.system not in ATTENTION
+
+
+# Compared systems, on the fixed splits, where the paper prints a figure.
 GEOM_GCNS = ("geom-gcn", "geom-gcn-g", "geom-gcn-s")
 COMPARED = (*GEOM_GCNS, "h2gcn", "simp-gcn", "fagcn")
 SYSTEM_ORDER = (*LOCAL, *COMPARED, "cpgcn", "dirgcn", "linkx", "gcnii", "sage", *NON_LOCAL)  # in tables
@@ -157,23 +167,6 @@ def compared_cells(datasets: Sequence[str] = SMALL, systems: Sequence[str] = COM
         for system in systems
         if dataset not in HUGE_DATASETS and printed_accuracy(system, dataset)
     ]
-
-
-def system_cells(results: Path) -> list[Cell]:
-    """Return all cells of compared systems; those under other conditions last."""
-    further = [system_cell(dataset, system) for system, datasets in DATA["further"].items() for dataset in datasets]
-    extra = [
-        Cell(
-            "systems",
-            one["dataset"],
-            (one["system"], one["condition"]),
-            one["system"],
-            candidates=(one["options"],),
-            condition=one["condition"],
-        )
-        for one in DATA["extra"]
-    ]
-    return [*compared_cells(), *further, *extra]
 
 
 def first_category_cells(results: Path) -> list[Cell]:
@@ -238,25 +231,19 @@ def efficiency_cells(results: Path) -> list[Cell]:
 
 
 def ablation_cells(results: Path) -> list[Cell]:
-    """Return the published models of the WebKB graphs, then each with one change."""
-    changed = [
+    """Return published models whose answers are also averaged over orders of tied nodes."""
+    return [
         Cell(
             "ablation",
             dataset,
-            (PUBLISHED[dataset].system, condition, RANDOM_60),
+            (PUBLISHED[dataset].system, "ties", RANDOM_60),
             PUBLISHED[dataset].system,
             protocol=RANDOM_60,
-            preset=change.get("preset", "released"),
-            candidates=({name: value for name, value in change.items() if name != "preset"},),
-            condition=condition,
-            records=("homophily",),
+            condition="ties",
+            records=("ties",),
         )
-        for conditions in DATA["ablation"].values()
-        for condition, change in conditions.items()
-        for dataset in WEBKB
-        if not change.items() <= PUBLISHED[dataset].options.items()
+        for dataset in DATA["ties"]["datasets"]
     ]
-    return [*main_cells(WEBKB, ("nlmlp",)), *changed]
 
 
 class Condition(NamedTuple):

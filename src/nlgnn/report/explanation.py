@@ -12,15 +12,15 @@ import numpy as np
 from nlgnn.analysis import Explanation, NodeFacts, explain_node
 from nlgnn.analysis.columns import ColumnEffect, column_effects, encoder_of
 from nlgnn.analysis.contributions import Figures
+from nlgnn.analysis.reasons import Reasons
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
-from nlgnn.models.registry import get_system
 from nlgnn.report.figures.strips import PARTS, parts_of
 from nlgnn.report.page import caption
+from nlgnn.report.reasons import label_of, neighbours_section, reasons_section
 from nlgnn.report.table import Rows, Section, short
 from nlgnn.selection.controls import selection_words
 from nlgnn.shallow.base import Contributions, ShallowModel
-from nlgnn.tables import FeatureEncoder
 from nlgnn.training.device import choose_device, limited_threads, model_like
 from nlgnn.training.run_folder import load_weights
 from nlgnn.training.train import Trained
@@ -39,6 +39,7 @@ class ExplainedNode:
     columns: Sequence[ColumnEffect] = ()
     num_columns: int = 0
     feature_names: Sequence[str] = ()
+    is_member: bool = False  # of an ensemble
 
     def to_dict(self, top: int) -> dict[str, Any]:
         """Return everything for JSON, with at most `top` neighbours and columns."""
@@ -75,7 +76,7 @@ class ExplainedNode:
 def explain_in_run(
     trained: Trained, graph: Graph, node: int | np.integer | str, run: int | None = None
 ) -> ExplainedNode:
-    """Explain a node by the weights of one run.
+    """Explain a node by the weights of one run; of an ensemble, by those of the member with the largest weight.
 
     Args:
         trained: The training.
@@ -83,6 +84,7 @@ def explain_in_run(
         node: The number of the node, or its name if the graph has names.
         run: The number of the run. By default it is the first that did not fail.
     """
+    is_member, trained = trained is not trained.leading, trained.leading
     chosen = trained.finished_run(run)
     recipe = trained.recipe
     model = model_like(trained.factory)
@@ -102,6 +104,11 @@ def explain_in_run(
         protocol += f"; weights of {words}, epoch {chosen.chosen_epoch}"
     if isinstance(model, ShallowModel) and not model.uses_edges:
         protocol += "; the model reads no edges"
+    if is_member:
+        protocol += (
+            "; of the ensemble, this is the member with the largest weight. Contributions to the probability are those "
+            "of the whole ensemble, other figures are those of this member"
+        )
     encoder = encoder_of(trained.plan)
     effects: Sequence[ColumnEffect] = ()
     if explanation.by_column is None:  # else it says the same exactly
@@ -115,31 +122,32 @@ def explain_in_run(
         f"{protocol}.",
         effects,
         len(encoder.columns) if encoder else 0,
-        _feature_names(encoder) if encoder else (),
+        encoder.slot_names if encoder else (),
+        is_member,
     )
 
 
-def explained_sections(explained: ExplainedNode, top: int) -> list[Section]:
-    """Return the node, its window or columns, and at most `top` of its columns and of its neighbours."""
+def explained_sections(explained: ExplainedNode, top: int, reasons: Reasons | None = None) -> list[Section]:
+    """Return the node, its reasons, its window, voters or columns, and at most `top` of its neighbours."""
     one = explained.explanation
+    measured = [] if reasons is None else [reasons_section(reasons, explained.is_member)]
+    exact: list[Section] = []
     if one.by_column is not None:
-        return [_summary(explained), *_contribution_sections(explained, one.by_column, top), _neighbours(one, top)]
-    title = "Contributions" if get_system(explained.model).kind == "shallow" else "Window in the sorted order"
-    window = (
-        Section(title, [], "", one.why_no_window)
-        if one.why_no_window
-        else Section(title, _window_rows(one), caption("window"), text_columns=4)
-    )
+        exact = _contribution_sections(explained, one.by_column, top)
+    elif explained.columns:
+        exact = [effects_section(explained.columns, one.prediction, explained.num_columns, top)]
     if one.vote_share is not None:
-        window = _voters(one, top)
-    columns = [effects_section(explained.columns, one.prediction, explained.num_columns, top)]
-    return [_summary(explained), *(columns if explained.columns else []), window, _neighbours(one, top)]
+        exact.append(_voters(one, top))
+    elif one.window:
+        exact.append(Section("Window in the sorted order", _window_rows(one), caption("window"), text_columns=4))
+    neighbours = neighbours_section(reasons, top) if reasons and reasons.neighbours else _neighbours(one, top)
+    return [_summary(explained), *measured, *exact, neighbours]
 
 
 def _summary(explained: ExplainedNode) -> Section:
     one = explained.explanation
     values = {
-        "label": _label(one),
+        "label": label_of(one),
         "prediction": f"{short(one.prediction)}, probability {one.probability:.3f} (this run, not calibrated)",
         "part in this run": explained.part,
     }
@@ -242,15 +250,6 @@ def _apart(one: Explanation, figures: Figures) -> Figures:
     return np.asarray(figures[int(one.logits.argmax())] - other)
 
 
-def _feature_names(encoder: FeatureEncoder) -> list[str]:
-    """Return a name for each feature that an encoder made; a column that became several features is numbered."""
-    names = []
-    for name, slots in encoder.slots.items():
-        parts = slots.stop - slots.start
-        names += [name] if parts == 1 else [f"{name}, part {part}" for part in range(1, parts + 1)]
-    return names
-
-
 def _voters(one: Explanation, top: int) -> Section:
     """Return the training nodes that vote for the node, by decreasing weight."""
     if not one.voters:
@@ -260,7 +259,7 @@ def _voters(one: Explanation, top: int) -> Section:
         (
             {
                 "node": short(voter.name),
-                "label": _label(voter),
+                "label": label_of(voter),
                 "weight": f"{voter.weight:.3g}",
                 "share": f"{voter.weight / total:.1%}",
             },
@@ -291,8 +290,4 @@ def _agreeing(one: Explanation, nodes: Sequence[NodeFacts]) -> str:
 
 
 def _cells(node: NodeFacts) -> dict[str, str]:
-    return {"node": short(node.name), "label": _label(node), "prediction": short(node.prediction)}
-
-
-def _label(node: NodeFacts) -> str:
-    return "unknown" if node.label is None else short(node.label)
+    return {"node": short(node.name), "label": label_of(node), "prediction": short(node.prediction)}

@@ -19,19 +19,23 @@ from nlgnn.graph.splits import RANDOM_PROTOCOLS, Split, make_splits
 from nlgnn.models.build import RARE_SHARE, configure, default_metric, default_protocol
 from nlgnn.selection.clock import DEFAULT_BUDGET, Clock, parse_budget
 from nlgnn.selection.diagnosis import check_classes
+from nlgnn.selection.ensemble import Selected, few_validation_nodes, may_be_member, select
 from nlgnn.selection.leaderboard import Leaderboard, Row, read_leaderboard, unwritable
 from nlgnn.selection.portfolio import PRESET, Entry, check_options, read_portfolio
-from nlgnn.selection.race import Trainer, Trial, run_race
+from nlgnn.selection.race import Trainer, run_race
 from nlgnn.selection.race_verdict import category, findings, not_better_than_constant
+from nlgnn.training.device import limited_threads
 from nlgnn.training.fit import Watch, fit
-from nlgnn.training.metrics import TWO_CLASSES
+from nlgnn.training.metrics import needs_two_classes
 from nlgnn.training.preflight import check
 from nlgnn.training.recipe import Recipe, metric_text
-from nlgnn.training.run_folder import identifies_nodes
-from nlgnn.training.train import CHOICE_FILE, Trained, candidate_folder, read_trained
+from nlgnn.training.train import CHOICE_FILE, Trained, candidate_folder, member_checksum, read_trained
+from nlgnn.training.trained import ENSEMBLE, Member
 
 RUNS_BY_SIZE = {5_000: 10, 50_000: 5}  # number of runs up to a number of nodes
 RUNS_OF_LARGE_GRAPHS = 3
+SECONDS_OF_A_RUN = 15.0  # of the budget, at least: with less, models are worth more than runs
+FEW_RUNS = 3  # with at most as many, the rest of the time is for other seeds of the best models
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,14 @@ class Choice:
         board: The leaderboard.
         headline: What was chosen and why, or that no model is clearly better than a constant answer.
         verdict: One sentence per question.
+        ensemble: The members and their weights, if the ensemble was chosen.
     """
 
     entry: Entry
     board: Leaderboard
     headline: str
     verdict: tuple[str, ...]
+    ensemble: Selected | None = None
 
     @property
     def words(self) -> str:
@@ -62,12 +68,14 @@ def choose(
     board: Leaderboard,
     clock: Clock,
     train: Trainer,
+    recall: Callable[[Entry], Member],
     options: Mapping[str, Any],
     *,
+    ensemble: bool = True,
     controls: bool = False,
     show: Callable[[Row], object] = lambda row: None,
 ) -> Choice:
-    """Run the race, and choose the entry with the best mean of validation.
+    """Run the race, and choose the entry with the best mean of validation, or an ensemble that is ahead of it.
 
     Labels of test nodes have no influence on the choice.
 
@@ -77,7 +85,9 @@ def choose(
         board: The leaderboard, with the rows of entries that were trained before.
         clock: The clock of the budget.
         train: Trains an entry.
+        recall: Returns the runs of an entry that is finished.
         options: Options that the user gave. Each entry takes those that it knows.
+        ensemble: If False, no ensemble is tried.
         controls: If True, the non-local version is also trained with a random order.
         show: Called with every new row.
 
@@ -88,12 +98,27 @@ def choose(
         NlgnnError: If no entry could be trained.
     """
     given = {**options, "metric": board.metric}
-    run_race(read_portfolio(given), graph, len(splits), board, clock, train, given, controls=controls, show=show)
+    board.rows = [row for row in board.rows if row.entry.model != ENSEMBLE]  # of an interrupted choice
+    seeds = ensemble and len(splits) <= FEW_RUNS and not few_validation_nodes(splits, graph)
+    run_race(
+        *(read_portfolio(given), graph, len(splits), board, clock, train, given),
+        controls=controls,
+        seeds=seeds,
+        show=show,
+    )
+    selected = None
+    if ensemble and board.best:
+        members = {row.entry.name: recall(row.entry) for row in board.ranked(may_be_member)}
+        with limited_threads("auto", graph):
+            row, selected = select(board, members, graph, splits)
+        board.add(row, clock.used)
+        show(row)
     best = board.best
     if best is None:
         reasons = list(dict.fromkeys(f"{row.entry.name}: {row.reason}" for row in board.rows if row.status == "failed"))
         raise NlgnnError(f"no model could be trained. {'; '.join(reasons[:3])}.", "Look at the features and labels.")
-    choice = Choice(best.entry, board, headline(board, best, graph, splits), verdict(board, graph, splits))
+    words = headline(board, best, graph, splits), verdict(board, graph, splits)
+    choice = Choice(best.entry, board, *words, selected if best.entry.model == ENSEMBLE else None)
     write_choice(board, choice)
     return choice
 
@@ -101,7 +126,7 @@ def choose(
 def headline(board: Leaderboard, best: Row, graph: Graph, splits: Sequence[Split]) -> str:
     """Return what was chosen and why. Where a constant answer is about as good, the headline says so first."""
     chosen = f"Chose {best.entry.name}: validation {board.metric} {metric_text(board.metric, best.mean(board.metric))}"
-    ranked = [row for row in board.ranked(lambda row: not row.entry.control) if row is not best]
+    ranked = [row for row in board.ranked(lambda row: row.entry.is_single) if row is not best]
     if ranked:
         chosen += f", next {ranked[0].entry.name} with {metric_text(board.metric, ranked[0].mean(board.metric))}"
     return " ".join(filter(None, [not_better_than_constant(board, best, graph, splits), f"{chosen}."]))
@@ -121,10 +146,11 @@ def choose_model(
     preset: str | None = None,
     *,
     time_budget: str = DEFAULT_BUDGET,
+    ensemble: bool = True,
     progress: bool = True,
     **options: Any,
-) -> tuple[Choice, Trial]:
-    """Train the models of the portfolio in memory within a time budget, and choose one by validation.
+) -> tuple[Choice, dict[str, Member]]:
+    """Train the models of the portfolio in memory within a time budget, and choose one by validation, or an ensemble.
 
     Args:
         graph: The graph.
@@ -132,11 +158,12 @@ def choose_model(
         runs: Number of runs, one per split. By default as many as suit the size of the graph, or all fixed splits.
         preset: paper, released or robust; paper by default.
         time_budget: The budget, such as 90s, 5m or 1h, or none.
+        ensemble: Whether to try an ensemble.
         progress: Whether to draw progress bars.
         options: Options of models and training. Each model takes those that it knows.
 
     Returns:
-        The choice, and the factory, recipe and runs of the chosen model.
+        The choice, and the factory, recipe and runs of the chosen model, or of the members of the ensemble, by name.
 
     Raises:
         OptionError: If no model has an option, or one cannot take its value.
@@ -145,24 +172,34 @@ def choose_model(
     clock = Clock(parse_budget(time_budget))
     check_options(graph.name, preset, options)
     protocol = splits or default_protocol(graph)
-    drawn = make_splits(graph, protocol, runs or default_runs(graph, protocol))
+    drawn = make_splits(graph, protocol, runs or default_runs(graph, protocol, clock.budget))
     metric, _ = race_metric(graph, drawn, options.get("metric"))
-    trials: dict[str, Trial] = {}
+    trained: dict[str, Member] = {}
 
-    def train(entry: Entry, watch: Watch) -> Trial:
+    def train(entry: Entry, watch: Watch) -> Member:
         factory, recipe = configure(entry.model, graph, preset or PRESET, **entry.options)
-        trials[entry.name] = factory, recipe, fit(factory, graph, drawn, recipe, progress=progress, watch=watch)
-        return trials[entry.name]
+        runs = fit(factory, graph, drawn, recipe, progress=progress, watch=watch)
+        trained[entry.name] = Member(factory, recipe, runs)
+        return trained[entry.name]
 
-    choice = choose(graph, drawn, Leaderboard(graph.name, protocol, metric), clock, train, options)
-    return choice, trials[choice.entry.name]
+    def recall(entry: Entry) -> Member:
+        return trained[entry.name]
+
+    board = Leaderboard(graph.name, protocol, metric)
+    choice = choose(graph, drawn, board, clock, train, recall, options, ensemble=ensemble)
+    names = choice.ensemble.names if choice.ensemble else [choice.entry.name]
+    return choice, {name: trained[name] for name in names}
 
 
-def default_runs(graph: Graph, protocol: str) -> int | None:
-    """Return the number of runs on random splits: fewer on larger graphs. None for fixed splits, which are all used."""
+def default_runs(graph: Graph, protocol: str, budget: float | None = None) -> int | None:
+    """Return the number of runs on random splits: fewer on larger graphs and with little time, but at least three.
+
+    Fixed splits are all used, once each, for which the number is None.
+    """
     if protocol not in RANDOM_PROTOCOLS:
         return None
-    return next((runs for nodes, runs in RUNS_BY_SIZE.items() if graph.num_nodes <= nodes), RUNS_OF_LARGE_GRAPHS)
+    most = next((runs for nodes, runs in RUNS_BY_SIZE.items() if graph.num_nodes <= nodes), RUNS_OF_LARGE_GRAPHS)
+    return most if budget is None else max(3, min(most, int(budget / SECONDS_OF_A_RUN)))
 
 
 def is_symmetric(graph: Graph) -> bool:
@@ -182,7 +219,7 @@ def race_metric(graph: Graph, splits: Sequence[Split], asked: str | None) -> tup
     metric = asked or default_metric(graph)
     check(graph, splits, Recipe(metric=metric))
     single = [split.index for split in splits if len(np.unique(graph.y[split.val])) < 2]
-    if metric in TWO_CLASSES and single:
+    if needs_two_classes(metric) and single:
         what = f"validation nodes of split {single[0]} are all of one class, so that {metric} says nothing about them"
         if asked:
             raise DataError(f"{what}.", "Give other splits, or use --metric log-loss.")
@@ -208,10 +245,10 @@ def best_for_new_nodes(folder: Path, trained: Trained, graph: Graph) -> Trained:
         trained: Its model, which is returned if it can, or if there is no other.
         graph: The graph of the training.
     """
-    board = read_leaderboard(folder) if identifies_nodes(trained.factory, trained.finished) else None
-    for row in board.ranked(lambda row: not row.entry.control) if board else []:
+    board = read_leaderboard(folder) if trained.identifies_nodes else None
+    for row in board.ranked(lambda row: row.entry.is_single) if board else []:
         found, _ = read_trained(candidate_folder(folder, row.entry.folder), graph)
-        if not identifies_nodes(found.factory, found.finished):
+        if not found.identifies_nodes:
             return found
     return trained
 
@@ -221,10 +258,10 @@ def write_choice(board: Leaderboard, choice: Choice) -> None:
     if board.folder is None:
         return
     path, entry = board.folder / CHOICE_FILE, choice.entry
-    record = {
+    record: dict[str, Any] = {
         "model": entry.model,
         "name": entry.name,
-        "folder": entry.folder,
+        **({"folder": entry.folder} if choice.ensemble is None else {"ensemble": _members(board, choice.ensemble)}),
         "metric": board.metric,
         "reason": choice.words,
         "headline": choice.headline,
@@ -235,3 +272,17 @@ def write_choice(board: Leaderboard, choice: Choice) -> None:
         write_whole(path, partial(Path.write_text, data=json.dumps(record, indent=2), encoding="utf-8"))
     except OSError as error:
         raise unwritable(path, error) from error
+
+
+def _members(board: Leaderboard, selected: Selected) -> dict[str, Any]:
+    """Return the record of an ensemble: members with their checksums, weights and figures."""
+    assert board.folder is not None
+    members = []
+    for name in selected.names:
+        row = board.row(name)
+        assert row is not None
+        folder = row.entry.folder
+        members.append(
+            {"name": name, "folder": folder, "checksum": member_checksum(candidate_folder(board.folder, folder))}
+        )
+    return {"members": members, "weights": selected.weights, "runs": [run.summary() for run in selected.runs]}

@@ -21,6 +21,7 @@ from nlgnn.selection.statistics import Figures, spread
 from nlgnn.training.recipe import metric_heading
 from nlgnn.training.run_folder import RunFolder
 from nlgnn.training.train import read_plan, unfinished
+from nlgnn.training.trained import ENSEMBLE
 
 JSON_FILE, CSV_FILE = "leaderboard.json", "leaderboard.csv"
 Status = Literal["finished", "failed", "stopped", "not started"]
@@ -38,7 +39,8 @@ class Row:
         test: Every metric on the test nodes of each run.
         fit_seconds: Seconds from the start to the end of the training of all runs.
         predict_seconds: Seconds that one model needs to predict all nodes.
-        memory_mib: Largest memory of the process until then, in MiB; None if unknown.
+        memory_mib: Largest memory of the process during the training, in MiB; None if unknown.
+        needed_seconds: Seconds that the training would take, for one that had no time; None if unknown.
     """
 
     entry: Entry
@@ -49,6 +51,7 @@ class Row:
     fit_seconds: float | None = None
     predict_seconds: float | None = None
     memory_mib: float | None = None
+    needed_seconds: float | None = None
 
     def figures(self, metric: str, part: str = "validation") -> Figures:
         """Return a metric of each run; None for a failed run."""
@@ -92,8 +95,8 @@ class Leaderboard:
         return next((row for row in self.rows if row.entry.name == name and row.status == "finished"), None)
 
     def add(self, row: Row, seconds: float) -> None:
-        """Add a row, and write the files."""
-        self.rows.append(row)
+        """Add a row in place of an earlier one of the same entry, and write the files."""
+        self.rows = [*(one for one in self.rows if one.entry.name != row.entry.name), row]
         self.seconds = seconds
         self.write()
 
@@ -107,12 +110,12 @@ class Leaderboard:
 
     @property
     def best(self) -> Row | None:
-        """Return the first row that is not a control, or None."""
-        return next(iter(self.ranked(lambda row: not row.entry.control)), None)
+        """Return the first row that may be chosen, or None."""
+        return next(iter(self.ranked(lambda row: row.entry.is_single or row.entry.model == ENSEMBLE)), None)
 
-    def section(self) -> Section:
-        """Return the leaderboard as a table."""
-        ranked = self.ranked()
+    def section(self, most: int | None = None) -> Section:
+        """Return the leaderboard as a table, or only so many of its best rows, without remarks."""
+        ranked = self.ranked()[:most]
         rows = [
             {
                 "rank": str(rank),
@@ -124,6 +127,9 @@ class Leaderboard:
             }
             for rank, row in enumerate(ranked, 1)
         ]
+        title = f"Leaderboard by {metric_heading(self.metric)}"
+        if most is not None:
+            return Section(title, rows, "")
         runs = max((len(row.validation) for row in ranked), default=0)
         caption = (
             f"Graph {self.graph}, protocol {self.protocol}, {runs} run{'s' * (runs != 1)} per model on the same "
@@ -131,12 +137,13 @@ class Leaderboard:
             "optimistic in validation, not in test. fit s: training of all runs; predict s: one model, all nodes."
         )
         remarks = [f"{row.entry.name}: {row.reason}." for row in ranked if row.reason]
-        left_out: dict[str, list[str]] = {}
+        left_out: dict[str, dict[str, list[str]]] = {}
         for row in self.rows:
             if row.status != "finished":
-                left_out.setdefault(f"{row.status.capitalize()}, {row.reason}", []).append(row.entry.name)
-        remarks += [f"{why}: {'; '.join(names)}." for why, names in left_out.items()]
-        title = f"Leaderboard by {metric_heading(self.metric)}"
+                left_out.setdefault(row.status, {}).setdefault(row.reason, []).append(row.entry.name)
+        for status, reasons in left_out.items():
+            named = "; ".join(f"{'; '.join(names)} ({why})" for why, names in reasons.items())
+            remarks.append(f"{status.capitalize()}: {named}.")
         return Section(title, rows, caption, "\n\n".join(remarks), text_columns=2)
 
     def to_dicts(self) -> list[dict[str, Any]]:

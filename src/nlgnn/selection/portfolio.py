@@ -11,13 +11,15 @@ from typing import Any
 from nlgnn.errors import OptionError, nearest
 from nlgnn.graph.graph import Graph
 from nlgnn.models.build import check_given
-from nlgnn.models.registry import SYSTEMS
+from nlgnn.models.registry import SYSTEMS, get_system
 from nlgnn.selection.controls import CONTROLS, known_options
+from nlgnn.training.trained import ENSEMBLE
 
 DATA: Mapping[str, Any] = tomllib.loads(
     resources.files("nlgnn.selection").joinpath("portfolio.toml").read_text("utf-8")
 )
 PRESET = "paper"
+TREES = ("trees", "forest")
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,9 @@ class Entry:
         like: An entry whose training time is known before, in multiples of `times`.
         times: How many times as long as `like` it takes, about.
         control: True for a control, which is never chosen.
+        always: True for an entry that is trained however short the time is, with as many epochs or trees as there is
+            time for.
+        repeats: The entry that it repeats with another seed. It is a member of ensembles and never chosen alone.
     """
 
     name: str
@@ -49,6 +54,19 @@ class Entry:
     like: str = ""
     times: float = 1.0
     control: bool = False
+    always: bool = False
+    repeats: str = ""
+
+    @property
+    def is_single(self) -> bool:
+        """Return whether it may be chosen as a single model: it is no control, no repetition and no ensemble."""
+        return not (self.control or self.repeats or self.model == ENSEMBLE)
+
+    def with_seed(self, number: int, runs: int) -> Entry:
+        """Return the entry with other seeds, which no other repetition has."""
+        seed = int(self.options.get("seed", 0)) + number * runs
+        changed: dict[str, Any] = {"options": {**self.options, "seed": seed}, "question": "", "always": False}
+        return replace(self, name=f"{self.name}, seed {seed}", repeats=self.name, like=self.name, times=1.0, **changed)
 
     @property
     def folder(self) -> str:
@@ -100,10 +118,23 @@ def non_local_entries(local: Entry, options: Mapping[str, Any], controls: bool =
     return [
         own,
         *(
-            replace(own, name=f"{name}, {label}", options={**own.options, **changed}, control=True, question="")
+            replace(
+                own,
+                name=f"{name}, {label}",
+                options={**own.options, **changed},
+                control=True,
+                question="",
+                like=name,
+                times=1.0,
+            )
             for label, changed in wanted.items()
         ),
     ]
+
+
+def is_random(entry: Entry) -> bool:
+    """Return whether the model of an entry depends on its seed."""
+    return get_system(entry.model).kind != "shallow" or entry.model in TREES
 
 
 def has_non_local_version(entry: Entry) -> bool:

@@ -14,10 +14,10 @@ from nlgnn.graph.splits import Split
 from nlgnn.selection.diagnosis import Verdict, judge
 from nlgnn.selection.evidence import better_graph_model
 from nlgnn.selection.leaderboard import Leaderboard, Row
+from nlgnn.selection.portfolio import TREES
 from nlgnn.selection.statistics import Interval, paired_interval
 from nlgnn.training.metrics import measure
 
-TREES = ("trees", "forest")
 SUBJECTS = {
     "direction": "The direction of edges",
     "labels": "Training labels as input",
@@ -74,15 +74,15 @@ class TreesFinding(Finding):
         elif self.interval.is_below_zero:
             answer = "Trees do not suffice"
         else:
-            answer = "Trees suffice"
+            answer = "Trees suffice" if self.difference >= 0 else "Trees are not clearly worse"
         return f"{answer}: {self.figures}."
 
 
 def findings(board: Leaderboard) -> list[Finding]:
     """Return the answers that the rows of a leaderboard give, in the order of the questions."""
     found = []
-    with_edges = board.ranked(lambda row: not row.entry.without_edges and not row.entry.control)
-    without = board.ranked(lambda row: row.entry.without_edges)
+    with_edges = board.ranked(lambda row: not row.entry.without_edges and row.entry.is_single)
+    without = board.ranked(lambda row: row.entry.without_edges and row.entry.is_single)
     if with_edges and without:
         found.append(_finding(Finding, "Neighbours", with_edges[0], without[0], board.metric))
     for question, subject in SUBJECTS.items():
@@ -91,8 +91,8 @@ def findings(board: Leaderboard) -> list[Finding]:
             if other is not None:
                 found.append(_finding(Finding, subject, row, other, board.metric))
                 break
-    trees = board.ranked(lambda row: row.entry.model in TREES)
-    others = board.ranked(lambda row: row.entry.model not in TREES and not row.entry.control)
+    trees = board.ranked(lambda row: row.entry.model in TREES and row.entry.is_single)
+    others = board.ranked(lambda row: row.entry.model not in TREES and row.entry.is_single)
     if trees and others:
         found.append(_finding(TreesFinding, "Trees", trees[0], others[0], board.metric))
     return found

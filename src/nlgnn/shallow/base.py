@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,11 +17,37 @@ from torch import Tensor, nn
 from nlgnn.errors import DataError, NlgnnError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
+from nlgnn.nn.base import TRAIN_ANOTHER
 
 Neighbours = Literal["none", "undirected", "all"]
 Group = Literal["own columns", "neighbours' columns", "structure", "labels"]
 ABSENT = -30.0  # logit of a class without training nodes
 T = TypeVar("T")
+FitWatch = Callable[[float], bool]
+_fit_watch: ContextVar[FitWatch | None] = ContextVar("fit_watch", default=None)
+
+
+@contextmanager
+def watched_fits(watch: FitWatch) -> Iterator[None]:
+    """Have all fits of shallow models in this context call a function from time to time.
+
+    Args:
+        watch: Takes the share of a fit that is done. Returns True if the fit must end with what it has, or raises.
+    """
+    token = _fit_watch.set(watch)
+    try:
+        yield
+    finally:
+        _fit_watch.reset(token)
+
+
+def must_end(done: float) -> bool:
+    """Return whether a fit, of which a share is done, must end with what it has.
+
+    A `fit` that takes long calls it between its steps, so that a time limit holds.
+    """
+    watch = _fit_watch.get()
+    return watch is not None and watch(done)
 
 
 class Column(NamedTuple):
@@ -77,8 +105,10 @@ class ShallowModel(ABC):
 
     Attributes:
         identifies_nodes: Whether the fitted model knows nodes by their number and can be used on its own graph only.
+        reads_labels: Whether training labels are part of the input.
         uses_edges: Whether the model looks at edges.
         uses_edge_weights: Whether edge weights change the result, where a graph has some.
+        uses_edge_types: Whether types of edges change the result, where a graph has some.
         recipe_options: The options of a `Recipe` that the trainer sets as attributes of the model before `fit`, such as
             class_weight. It passes on the metric and the seed, scales features and limits threads itself.
         class_weight: "balanced" if all classes have the same weight in training, else "none".
@@ -87,8 +117,20 @@ class ShallowModel(ABC):
     identifies_nodes: bool = False
     uses_edges: bool = True
     uses_edge_weights: bool = False
+    uses_edge_types: bool = False
+    reads_labels: bool = False
     recipe_options: frozenset[str] = frozenset()
     class_weight: str = "none"
+
+    @property
+    def choices(self) -> dict[str, str | float]:
+        """The settings that the last `fit` chose by validation, by name."""
+        return {}
+
+    @property
+    def way_to_new_nodes(self) -> str:
+        """Return what to do instead, in a sentence, where the model can be used on its own graph only."""
+        return TRAIN_ANOTHER
 
     @abstractmethod
     def fit(self, graph: Graph, split: Split, metric: str = "accuracy", seed: int = 0) -> ShallowModel:

@@ -13,13 +13,14 @@ from torch import Tensor
 
 from nlgnn.errors import DataError
 from nlgnn.nn.base import Count, checked
-from nlgnn.shallow.base import Neighbours
+from nlgnn.shallow.base import Neighbours, must_end
 from nlgnn.shallow.neighbour_table import Blocks
 from nlgnn.shallow.table_model import Rows, TableModel
 from nlgnn.shallow.trees import PositiveShare
 
 ROWS_AT_ONCE = 512  # rows of all trees that are followed together
 LARGEST_SAMPLE = 100_000  # training nodes per tree
+TREES_AT_ONCE = 25  # between two looks at the clock
 
 
 class TreeNodes(NamedTuple):
@@ -80,19 +81,27 @@ class Forest(TableModel):
 
     def learn(self, train: Rows, val: Rows, num_classes: int, metric: str, seed: int) -> None:
         from sklearn.ensemble import ExtraTreesClassifier
+        from sklearn.utils.class_weight import compute_class_weight
 
-        large = len(train.y) > LARGEST_SAMPLE
+        large, class_weight = len(train.y) > LARGEST_SAMPLE, None
+        if self.class_weight == "balanced":
+            classes = np.unique(train.y)
+            class_weight = dict(enumerate(compute_class_weight("balanced", classes=classes, y=train.y)))
         forest = ExtraTreesClassifier(
             self.trees,
             max_features=self.column_share,
             min_samples_leaf=self.min_leaf,
             bootstrap=large,
             max_samples=LARGEST_SAMPLE if large else None,
-            class_weight="balanced" if self.class_weight == "balanced" else None,
+            class_weight=class_weight,
             random_state=seed % 2**32,
             n_jobs=torch.get_num_threads(),
+            warm_start=True,  # the same trees in several calls
         )
-        forest.fit(train.x, train.y)
+        for number in range(min(TREES_AT_ONCE, self.trees), self.trees + TREES_AT_ONCE, TREES_AT_ONCE):
+            forest.set_params(n_estimators=min(number, self.trees)).fit(train.x, train.y)
+            if must_end(len(forest.estimators_) / self.trees) or len(forest.estimators_) == self.trees:
+                break
         self.nodes = tree_nodes([estimator.tree_ for estimator in forest.estimators_])
 
     def probabilities(self, x: Float[np.ndarray, "k w"]) -> Float[np.ndarray, "k m"]:

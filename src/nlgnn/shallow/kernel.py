@@ -18,8 +18,8 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
-from nlgnn.errors import DataError, OptionError, nearest
-from nlgnn.graph.descriptions import DESCRIPTIONS, description_names
+from nlgnn.errors import DataError
+from nlgnn.graph.descriptions import description_names, listed_descriptions
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.nn.base import Count, Positive, checked
@@ -84,6 +84,7 @@ class KernelClassifier(ShallowModel):
     """
 
     identifies_nodes = True
+    uses_edge_types = True
     recipe_options = frozenset({"class_weight"})
 
     @checked
@@ -100,10 +101,7 @@ class KernelClassifier(ShallowModel):
         self.descriptions, self.max_kernels = descriptions, max_kernels
         self.gamma, self.ridge = gamma, ridge
         self.search_nodes, self.exact_nodes, self.landmarks = search_nodes, exact_nodes, landmarks
-        for name in () if descriptions == "all" else descriptions.split("+"):
-            if name not in DESCRIPTIONS:
-                how = nearest(name, DESCRIPTIONS)
-                raise OptionError(f"descriptions={descriptions!r}: {name!r} is not a description.", how)
+        listed_descriptions(descriptions)  # raises for an unknown one
         self._votes: KernelVotes | None = None
         self._graph: weakref.ref[Graph] | None = None
 
@@ -173,6 +171,16 @@ class KernelClassifier(ShallowModel):
     def votes(self) -> KernelVotes:
         """The chosen kernels and the votes of training nodes, once the model is fitted."""
         return require_fit(self._votes, self)
+
+    @property
+    def choices(self) -> dict[str, str | float]:
+        votes = self.votes
+        terms = (f"{one.weight:g} × {one.description} (γ {one.gamma:g})" for one in votes.kernels)
+        return {"kernels": " + ".join(terms), "ridge": votes.ridge, "temperature": votes.temperature}
+
+    @property
+    def way_to_new_nodes(self) -> str:
+        return 'Train it with descriptions="features+means+degrees".'
 
     def predict(self, graph: Graph) -> Float[np.ndarray, "n c"]:
         """Return the probability of each class for every node.

@@ -9,12 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from nlgnn.shallow.base import must_end
 from nlgnn.shallow.kernel_votes import Floats, solve_ridge
 from nlgnn.shallow.similarity import Kernel, Similarities, kernel_values
 from nlgnn.training.metrics import measure
 
 OTHER_WEIGHTS = (0.5, 1.5)  # of a further kernel; 1 is tried first
 SEARCH_RIDGE = 0.3
+USUAL_KERNELS = 3  # in a sum, for the share of the search that is done
 TEMPERATURES = np.geomspace(0.01, 10, 31)
 
 
@@ -108,7 +110,13 @@ def choose_kernels(
 
     while len(chosen) < most:
         used = {kernel.description for kernel in chosen}
-        trials = [trial(kernel) for kernel in candidates if kernel.description not in used]
+        trials = []
+        for number, kernel in enumerate(candidates):
+            if kernel.description not in used:
+                trials.append(trial(kernel))
+            if must_end(min(1.0, (len(chosen) + number / len(candidates)) / min(most, USUAL_KERNELS))):
+                most = len(chosen) + 1
+                break
         if not trials:
             break
         score, kernel = max(trials, key=lambda one: one[0])

@@ -16,7 +16,7 @@ from scipy.special import softmax
 from torch import Tensor
 
 from nlgnn.errors import DataError
-from nlgnn.graph.descriptions import DESCRIPTIONS, identifies_nodes
+from nlgnn.graph.descriptions import identifies_nodes, is_description
 from nlgnn.shallow.base import bytes_tensor, tensor_bytes
 from nlgnn.shallow.similarity import Kernel, Similarities, closeness, kernel_values, node_chunks
 
@@ -149,7 +149,7 @@ class KernelVotes:
         numbers = np.array([[kernel.gamma, kernel.weight] for kernel in self.kernels])
         finite = [self.coefficients, self.mean, *self.rows.values(), numbers]
         return (
-            names <= set(DESCRIPTIONS)
+            all(map(is_description, names))
             and self.anchors.dtype == np.int64
             and self.anchors.shape == (m,)
             and self.mean.shape == (c,)

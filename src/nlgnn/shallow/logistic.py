@@ -30,6 +30,7 @@ from nlgnn.shallow.base import (
     Neighbours,
     ShallowModel,
     labelled_parts,
+    must_end,
     require_fit,
 )
 from nlgnn.training.metrics import validate
@@ -81,10 +82,16 @@ class Logistic(ShallowModel):
     def __init__(self, neighbours: Neighbours = "all", strength: Positive | None = None) -> None:
         self.neighbours, self.strength = neighbours, strength
         self.uses_edges = self.uses_edge_weights = neighbours != "none"
+        self.uses_edge_types = not self.uses_edges  # without edges, no types are ignored
         self.coefficients: Coefficients | None = None
+        self.chosen_strength = strength
+
+    @property
+    def choices(self) -> dict[str, str | float]:
+        return {} if self.chosen_strength is None else {"strength": self.chosen_strength}
 
     def fit(self, graph: Graph, split: Split, metric: str = "accuracy", seed: int = 0) -> Logistic:
-        graph.require_features("logistic regression")
+        graph.require_features()
         if graph.num_features == 0:
             raise DataError(f"graph {graph.name!r} has no features.", "Give some, or train another model.")
         train, val = labelled_parts(graph, split)
@@ -102,6 +109,7 @@ class Logistic(ShallowModel):
             nodes = torch.arange(len(val)).expand(len(found), -1)
             losses, metrics = validate(metric, scores, torch.tensor(graph.y[val]), nodes)
             best = max(range(len(found)), key=lambda number: (metrics[number], -losses[number]))
+        self.chosen_strength = strengths[best]
         # Weights of unscaled columns, so that prediction is one product for sparse and dense columns alike.
         weight = found[best][0] / scaler.scale_
         offset = scaler.mean_ if isinstance(scaler, StandardScaler) else 0.0
@@ -141,12 +149,14 @@ class Logistic(ShallowModel):
                     intercepts = np.concatenate([-intercepts, intercepts]) / 2
                 weight[classes], bias[classes] = coefficients, intercepts
             found.append((weight, bias))
+            if must_end(len(found) / len(strengths)):
+                break
         return found
 
     def _checked_fit(self, graph: Graph) -> Coefficients:
         """Return the coefficients; raise an error if they do not fit a graph."""
         coefficients = require_fit(self.coefficients, self)
-        graph.require_features("logistic regression")
+        graph.require_features()
         if coefficients.weight.shape[2] != graph.num_features:
             raise DataError(
                 f"graph {graph.name!r} has {graph.num_features} features; the model was fitted on others.",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nlgnn.errors import DataError, NlgnnWarning
-from nlgnn.graph.descriptions import adjacency, has_direction
+from nlgnn.graph.descriptions import adjacency, has_direction, relation_adjacency
 from nlgnn.graph.features import FeaturesOnDisk, row_chunks
 from nlgnn.graph.graph import Graph
 from nlgnn.shallow.base import Column, Group, Neighbours
@@ -61,6 +61,7 @@ class TablePlan:
         components: The right singular vectors of feature rows of unit length, `[num_features, k]`; None if feature
             columns are used as they are.
         spectral: The spectral coordinates of each node, `[n, s]`; None without this block.
+        edge_types: The types of edges over which neighbours have columns of their own.
     """
 
     num_features: int
@@ -68,6 +69,7 @@ class TablePlan:
     spreads: bool
     components: Float[np.ndarray, "d k"] | None = None
     spectral: Float[np.ndarray, "n s"] | None = None
+    edge_types: tuple[str, ...] = ()
 
     def equals(self, other: TablePlan) -> bool:
         """Return whether both plans give the same table, as the plans of several runs on one graph do."""
@@ -108,9 +110,9 @@ def neighbour_table(graph: Graph, blocks: Blocks, plan: TablePlan | None = None)
     """Return the table of a graph. The last tables of each graph are kept, because they are the same for all splits.
 
     Bags of words (sparse features of more than 64 columns) are replaced by their first 64 singular components.
-    Neighbours' columns are means over one and two hops, and for other features also standard deviation, minimum and
-    maximum over one hop. Values of nodes without neighbours are 0. A table of more than 4 GiB is reduced, with a
-    warning.
+    Neighbours' columns are means over one and two hops, and over one hop by each type of edges, and for other features
+    also standard deviation, minimum and maximum over one hop. Values of nodes without neighbours are 0. A table of more
+    than 4 GiB is reduced, with a warning.
 
     Args:
         graph: The graph.
@@ -157,18 +159,15 @@ def make_plan(graph: Graph, blocks: Blocks) -> TablePlan:
         while rank > 1 and table_bytes(graph, blocks, by_direction, spreads, rank) > LARGEST_TABLE:
             rank //= 2
         warn_reduced(graph, f"The {graph.num_features} feature columns are replaced by {rank} singular components.")
-    if rank is not None and graph.has_missing_features:
-        raise DataError(
-            f"graph {graph.name!r} has missing values in {graph.num_features} feature columns, which are too many to "
-            "use as they are.",
-            "Fill missing values, such as by 0, or keep fewer columns.",
-        )
+    if rank is not None:  # singular components cannot be computed from missing values
+        graph.require_features(f"or keep at most {COMPONENTS} columns, which trees use as they are.")
     return TablePlan(
         num_features=graph.num_features,
         by_direction=by_direction,
         spreads=spreads,
         components=None if rank is None else right_singular_vectors(graph.scale_features("unit-l2").x, rank),
         spectral=spectral_coordinates(directions_of(graph, by_direction)) if edges and blocks.spectral else None,
+        edge_types=graph.edge_types if edges else (),
     )
 
 
@@ -183,13 +182,26 @@ def table_bytes(graph: Graph, blocks: Blocks, by_direction: bool, spreads: bool,
     """Return the size of a table, without structural and label columns, which are few."""
     own = graph.num_features if rank is None else rank
     directions = 0 if blocks.neighbours == "none" else 3 if by_direction else 1
-    columns = own * (1 + directions * (5 if spreads else 2)) + blocks.spectral * SPECTRAL_COMPONENTS * directions
+    relations = len(graph.edge_types) * (0 if blocks.neighbours == "none" else 2 if by_direction else 1)
+    columns = (
+        own * (1 + relations + directions * (5 if spreads else 2)) + blocks.spectral * SPECTRAL_COMPONENTS * directions
+    )
     return 4 * columns * graph.num_nodes
 
 
 def directions_of(graph: Graph, by_direction: bool) -> dict[str, sparse.csr_array]:
     """Return the 0/1 matrices of neighbours by direction, as `adjacency` names directions."""
     return {direction: adjacency(graph, direction) for direction in (("out-", "in-", "") if by_direction else ("",))}
+
+
+def relations_of(graph: Graph, plan: TablePlan) -> dict[str, sparse.csr_array]:
+    """Return the 0/1 matrices of neighbours by type of edges, under names such as "out-neighbours by `call`"."""
+    directions = ("out-", "in-") if plan.by_direction else ("",)
+    return {
+        f"{direction}neighbours by `{edge_type}`": relation_adjacency(graph, edge_type, direction)
+        for edge_type in plan.edge_types
+        for direction in directions
+    }
 
 
 def is_bag_of_words(graph: Graph) -> bool:
@@ -236,9 +248,12 @@ def fill_table(graph: Graph, blocks: Blocks, plan: TablePlan) -> NeighbourTable:
     structural: dict[str, NDArray[np.float32]] = {}
     if directions and blocks.structure:
         structural = structure_columns(directions[""], directions.get("out-"), directions.get("in-"))
+    relations = relations_of(graph, plan)
+    for name, matrix in relations.items() if blocks.structure else ():
+        structural[f"log number of {name}"] = np.log1p(np.diff(matrix.indptr), dtype=np.float32)
     own = own_features(graph, plan)
     width = own.shape[1]
-    columns = table_columns(plan, width, list(directions), list(structural))
+    columns = table_columns(plan, width, list(directions), list(structural), list(relations))
     values = np.zeros((graph.num_nodes, len(columns)), np.float32)
     values[:, :width] = own
     place = width
@@ -252,6 +267,9 @@ def fill_table(graph: Graph, blocks: Blocks, plan: TablePlan) -> NeighbourTable:
             place += 3 * width
         values[:, place : place + width] = neighbour_means(matrix, means)
         place += width
+    for matrix in relations.values():
+        values[:, place : place + width] = neighbour_means(matrix, own)
+        place += width
     for column in structural.values():
         values[:, place] = column
         place += 1
@@ -261,7 +279,7 @@ def fill_table(graph: Graph, blocks: Blocks, plan: TablePlan) -> NeighbourTable:
 
 
 def table_columns(
-    plan: TablePlan, width: int, directions: Sequence[str], structural: Sequence[str]
+    plan: TablePlan, width: int, directions: Sequence[str], structural: Sequence[str], relations: Sequence[str] = ()
 ) -> tuple[Column, ...]:
     """Return the columns of a table in their order.
 
@@ -270,6 +288,7 @@ def table_columns(
         width: The number of own columns.
         directions: The names of the directions.
         structural: The names of the structural columns.
+        relations: The names of neighbours by type of edges.
     """
     texts = ["{}"]
     for direction in directions:
@@ -277,6 +296,7 @@ def table_columns(
         statistics = STATISTICS if plan.spreads else STATISTICS[:1]
         texts += [f"{statistic} of {{}} over {around}" for statistic in statistics]
         texts.append(f"mean of {{}} over {around} of {around}")
+    texts += [f"mean of {{}} over {name}" for name in relations]
     columns = []
     for text in texts:
         group: Group = "own columns" if text == "{}" else "neighbours' columns"

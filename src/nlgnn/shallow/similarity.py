@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from nlgnn.graph.descriptions import Description, describe, unit_rows, uses_features
+from nlgnn.graph.descriptions import Description, comparable_rows
 from nlgnn.graph.graph import Graph
 
 KEPT_BYTES = 1 << 30  # for matrices of all pairs of nodes, which the splits of a graph share
@@ -57,7 +57,7 @@ class Similarities:
             assert graph is not None, "the graph of these similarities was deleted"
             if len(self._rows) == MOST_KERNELS:
                 del self._rows[next(iter(self._rows))]
-            self._rows[description] = comparable_rows(graph, description)
+            self._rows[description] = stored_rows(graph, description)
         return self._rows[description]
 
     def closeness(self, description: str, nodes: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -84,18 +84,13 @@ def similarities_of(graph: Graph) -> Similarities:
     return found
 
 
-def comparable_rows(graph: Graph, description: str) -> Description:
-    """Return a description with rows of unit L2 norm; degrees are returned as they are.
+def stored_rows(graph: Graph, description: str) -> Description:
+    """Return the comparable rows of a description, dense where dense products are faster.
 
     Raises:
         DataError: If a value is missing.
     """
-    if uses_features(description):
-        graph.require_features("a kernel")
-    rows = describe(graph, description)
-    if description == "degrees":
-        return rows
-    rows = unit_rows(rows)
+    rows = comparable_rows(graph, description)
     size = rows.shape[0] * rows.shape[1]
     if isinstance(rows, sparse.csr_array) and rows.nnz > DENSE_SHARE * size and 4 * size <= KEPT_BYTES:
         return rows.toarray()
@@ -107,8 +102,8 @@ def closeness(description: str, rows: Description, others: Description) -> NDArr
 
     Args:
         description: The name of the description.
-        rows: Rows of `comparable_rows`.
-        others: Rows of `comparable_rows`.
+        rows: Rows of `stored_rows`.
+        others: Rows of `stored_rows`.
     """
     if description == "degrees":
         result: NDArray[np.float32] = np.zeros((rows.shape[0], others.shape[0]), np.float32)

@@ -61,10 +61,15 @@ class TableModel(ShallowModel):
 
     def __init__(self, blocks: Blocks, labels: bool) -> None:
         self.blocks = blocks
-        self.uses_edges = blocks.neighbours != "none"
-        self.labels = labels and self.uses_edges
+        self.uses_edges, self.uses_edge_types = blocks.neighbours != "none", True
+        self.labels = self.reads_labels = labels and self.uses_edges
         self.identifies_nodes = self.uses_edges and (labels or blocks.spectral)
         self.fitted: Fitted | None = None
+
+    @property
+    def way_to_new_nodes(self) -> str:
+        parts = {"labels": self.labels, "spectral coordinates": self.blocks.spectral}
+        return f"Train it without {' and '.join(name for name, present in parts.items() if present)} as columns."
 
     @abstractmethod
     def learn(self, train: Rows, val: Rows, num_classes: int, metric: str, seed: int) -> None:
@@ -122,7 +127,7 @@ class TableModel(ShallowModel):
     def check_features(self, graph: Graph) -> None:
         """Raise an error if values are missing and the model does not take missing values."""
         if not self.takes_missing_values:
-            graph.require_features(type(self).__name__)
+            graph.require_features()
 
     def checked_fit(self, graph: Graph) -> Fitted:
         """Return what the model knows; raise an error if it is not fitted or does not know the nodes of a graph."""
@@ -152,6 +157,7 @@ class TableModel(ShallowModel):
             "num_features": plan.num_features,
             "by_direction": plan.by_direction,
             "spreads": plan.spreads,
+            "edge_types": list(plan.edge_types),
             "num_classes": fitted.num_classes,
         }
         state = {"facts": bytes_tensor(json.dumps(facts).encode()), "classes": torch.from_numpy(fitted.classes)}
@@ -172,7 +178,8 @@ class TableModel(ShallowModel):
                 "Build the model with the options of the training.",
             )
         arrays = {key: state[key].cpu().numpy() if key in state else None for key in ("components", "spectral")}
-        plan = TablePlan(facts["num_features"], facts["by_direction"], facts["spreads"], **arrays)
+        types = tuple(facts.get("edge_types", ()))
+        plan = TablePlan(facts["num_features"], facts["by_direction"], facts["spreads"], **arrays, edge_types=types)
         known = state["known"].cpu().numpy() if self.labels else None
         self.fitted = Fitted(plan, facts["num_classes"], state["classes"].cpu().numpy(), known)
         if len(self.fitted.classes) > 1:

@@ -14,7 +14,15 @@ from torch import Tensor
 from nlgnn.errors import DataError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Positive, checked
-from nlgnn.shallow.base import ABSENT, Contributions, Neighbours, balanced_weights, bytes_tensor, tensor_bytes
+from nlgnn.shallow.base import (
+    ABSENT,
+    Contributions,
+    Neighbours,
+    balanced_weights,
+    bytes_tensor,
+    must_end,
+    tensor_bytes,
+)
 from nlgnn.shallow.neighbour_table import Blocks, neighbour_table
 from nlgnn.shallow.table_model import Rows, TableModel
 
@@ -93,14 +101,24 @@ class Trees(TableModel):
         data = lightgbm.Dataset(
             train.x, train.y, weight=None if weights is None else weights[train.y], params=parameters
         )
-        stopping: dict[str, Any] = {}
+        expected = max(1, self.rounds // 2)
+
+        def end_in_time(state: Any) -> None:
+            if must_end(min(1.0, (state.iteration + 1) / expected)):
+                raise lightgbm.callback.EarlyStopException(state.iteration, state.evaluation_result_list or [])
+
+        stopping: dict[str, Any] = {"callbacks": [end_in_time]}
         if len(val.y):
             val_weight = None if weights is None else weights[val.y]
             stopping["valid_sets"] = [lightgbm.Dataset(val.x, val.y, reference=data, weight=val_weight)]
-            stopping["callbacks"] = [lightgbm.early_stopping(PATIENCE, verbose=False)]
+            stopping["callbacks"] += [lightgbm.early_stopping(PATIENCE, verbose=False)]
         booster = lightgbm.train(parameters, data, self.rounds, **stopping)
         # The text has the chosen rounds only, and the same numbers as a model that is loaded later.
         self.booster = parse_booster(booster.model_to_string(num_iteration=booster.best_iteration))
+
+    @property
+    def choices(self) -> dict[str, str | float]:
+        return {} if self.booster is None else {"rounds": self.booster.current_iteration()}
 
     def probabilities(self, x: Float[np.ndarray, "k w"]) -> Float[np.ndarray, "k m"]:
         found = self.booster.predict(x, num_threads=torch.get_num_threads())

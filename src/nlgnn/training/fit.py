@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -44,6 +45,7 @@ from nlgnn.training.preflight import (
     description_of,
     example_of,
     identity,
+    ignores_types,
     ignores_weights,
 )
 from nlgnn.training.progress import TrainingProgress
@@ -77,7 +79,8 @@ def fit(
 
     Args:
         factory: Makes a new model; or the name of a model, which is trained with its settings for this graph.
-        graph: The graph. All of its nodes take part in training, but labels of validation and test nodes do not.
+        graph: The graph. All of its nodes take part in training, but labels of validation and test nodes do not. Edges
+            of the test period (`Graph.later_edges`) take part in the test only.
         splits: One or several splits, or the name of a protocol; by default the protocol that belongs to the graph.
         recipe: The options of training. For a named model, options that are not set keep the model's own values. A
             model without gradient training takes few of them, and gets unscaled features unless they are set.
@@ -170,6 +173,9 @@ def fit_settings(
     for name in sorted({class_name(model) for model in examples if ignores_weights(model, graph)}):
         what = f"{name} does not look at the weights of edges: all edges of graph {graph.name!r} count alike."
         warnings.warn(what, NlgnnWarning, stacklevel=3)
+    for name in sorted({class_name(model) for model in examples if ignores_types(model, graph)}):
+        what = f"{name} does not look at the types of edges: all edges of graph {graph.name!r} count alike."
+        warnings.warn(what, NlgnnWarning, stacklevel=3)
     runs = [
         [Run(index, recipe.seed + index, split.protocol, split.index) for index, split in enumerate(splits)]
         for _, recipe in settings
@@ -207,6 +213,7 @@ class _Training:
     """The training of jobs of one shape: its inputs, and what happens before, after each epoch and after each run."""
 
     inputs: tuple[Any, ...] = ()
+    test_inputs: tuple[Any, ...] | None = None  # if the graph has later edges
     y: Tensor
     recompute: bool
 
@@ -235,7 +242,9 @@ class _Training:
             if not waiting:
                 yield [], 1
                 return
-            self.inputs = prepare(model, self.graph, recipe, device)
+            self.inputs = prepare(model, self.graph.past, recipe, device)
+            if self.graph.past is not self.graph:
+                self.test_inputs = prepare(model, self.graph, recipe, device)
             plan = memory_plan(jobs[0], self.graph) if device.type == "cpu" else MemoryPlan()
             self.recompute = plan.recompute
             # Counts finished jobs too, because the last digit of a figure depends on the number of models.
@@ -302,7 +311,7 @@ class _Training:
             self.watch(replicas)
 
     def after_run(self, replica: Replica) -> None:
-        finish(replica, self.inputs, self.y)
+        finish(replica, self.inputs, self.y, self.test_inputs)
         self._keep(replica.run)
 
     def _keep(self, run: Run) -> None:
@@ -341,7 +350,15 @@ def prepare(
 
 
 def predict(factory: Factory, graph: Graph, runs: Sequence[Run], recipe: Recipe) -> Float[Tensor, "runs n c"]:
-    """Return class probabilities of all nodes by each successful run, with inputs prepared as in training."""
+    """Return class probabilities of all nodes by each successful run, with inputs prepared as in training.
+
+    If the graph has later edges, training and validation nodes are predicted without them, as in training.
+    """
+    split = graph.time_split
+    if graph.past is not graph and split is not None:
+        known = torch.from_numpy(split.train | split.val)
+        before, after = (predict(factory, one, runs, recipe) for one in (graph.past, replace(graph, later_edges=None)))
+        return torch.where(known[:, None], before, after)
     device, model = device_at_hand(recipe.device), model_like(factory)
     probabilities = []
     if isinstance(model, ShallowModel):

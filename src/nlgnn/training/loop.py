@@ -260,21 +260,28 @@ def _record(replica: Replica, train_loss: float, val_loss: float, val_metric: fl
         )
 
 
-def finish(replica: Replica, inputs: tuple[Any, ...], y: Tensor) -> None:
-    """Fill in the run: its curves, its weights, and the figures of its chosen epoch, test figures once."""
+def finish(replica: Replica, inputs: tuple[Any, ...], y: Tensor, test_inputs: tuple[Any, ...] | None = None) -> None:
+    """Fill in the run: its curves, its weights, and the figures of its chosen epoch, test figures once.
+
+    `test_inputs` are of the graph with the edges of the test period, if `inputs` are without them.
+    """
     run = replica.run
     if run.failure is not None:
         return
     run.epochs, run.chosen_epoch, run.seconds = replica.epoch, replica.course.best_epoch, replica.seconds
     run.curves = replica.curves
     replica.model.eval()
-    with (
-        torch.no_grad(),
-        storing_statistics(replica.model),
-    ):  # in `best_state`, whose tensors the model has in this call
-        logits = logits_of(
-            functional_call(replica.model.unwrapped, replica.best_state, tuple(inputs), tie_weights=False)
-        )
+
+    def logits_for(arguments: tuple[Any, ...]) -> Tensor:
+        output = functional_call(replica.model.unwrapped, replica.best_state, tuple(arguments), tie_weights=False)
+        return logits_of(output)
+
+    with torch.no_grad():
+        with storing_statistics(replica.model):  # in `best_state`, whose tensors the model has in this call
+            logits = logits_for(inputs)
+        tested = logits if test_inputs is None else logits_for(test_inputs)
     run.state = {name: value.cpu() for name, value in replica.best_state.items()}
-    run.val = measure_all(logits[replica.val], y[replica.val])
-    run.test = measure_all(logits[replica.test], y[replica.test])
+    run.validation = logits[replica.val].softmax(1).cpu()
+    metric = replica.recipe.metric
+    run.val = measure_all(logits[replica.val], y[replica.val], metric)
+    run.test = measure_all(tested[replica.test], y[replica.test], metric)

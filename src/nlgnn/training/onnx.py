@@ -84,11 +84,13 @@ def export_onnx(trained: Trained, graph: Graph, path: Path, run: int | None = No
         NlgnnError: If a package is missing, or if the file and the model disagree.
     """
     check_packages()
+    if trained is not trained.leading:
+        raise OptionError("An ensemble cannot be exported.", f"Export a member, such as {trained.leading.folder.path}.")
     runs = trained.finished if mean else [trained.finished_run(run)]
     models = [model_like(trained.factory) for _ in runs]
     for model, one in zip(models, runs, strict=True):
         load_weights(model, one.state, f"run {one.index} of {trained.folder.path}")
-    portable = Portable(models, trained.recipe.features, mean)
+    portable = Portable(models, trained.recipe.features, mean, graph.row_norm)
     output = "probabilities" if mean else "logits"
     reads_edges = isinstance(_local(models[0]), GCN)
     weighted = reads_edges and graph.edge_weight is not None
@@ -181,7 +183,14 @@ def _first_nodes(graph: Graph) -> Graph:
     x = rows.toarray() if sparse.issparse(rows) else np.concatenate([some.copy() for _, some in row_chunks(rows)])
     kept = (graph.edge_index < count).all(0)
     weight = None if graph.edge_weight is None else graph.edge_weight[kept]
-    return Graph(x, graph.edge_index[:, kept], graph.y[:count], class_names=graph.class_names, edge_weight=weight)
+    return Graph(
+        x,
+        graph.edge_index[:, kept],
+        graph.y[:count],
+        class_names=graph.class_names,
+        edge_weight=weight,
+        row_norm=graph.row_norm,
+    )
 
 
 def _run_models(
@@ -239,19 +248,21 @@ class Portable(nn.Module):
         OptionError: If a model cannot be exported.
     """
 
-    def __init__(self, models: Sequence[nn.Module], features: FeatureScaling, mean: bool) -> None:
+    def __init__(
+        self, models: Sequence[nn.Module], features: FeatureScaling, mean: bool, row_norm: float | None = None
+    ) -> None:
         super().__init__()
         for model in models:
             _check_exportable(model)
         self.models = nn.ModuleList(models).eval()
-        self.features, self.mean = features, mean
+        self.features, self.mean, self.row_norm = features, mean, row_norm
         self.sorts = isinstance(models[0], NonLocal)
 
     def forward(
         self, x: Tensor, edge_index: Tensor | None = None, edge_weight: Tensor | None = None
     ) -> tuple[Tensor, ...]:
         """Return logits or probabilities `[n, c]` and, for non-local models, the scores `[models, n]`."""
-        x = _scaled(x, self.features)
+        x = _scaled(x, self.features, self.row_norm)
         edges = None if edge_index is None else _normalised_edges(edge_index, edge_weight, x)
         logits, keys = zip(*[_logits(model, x, edges) for model in self.models], strict=True)
         result = torch.stack([of_one.softmax(1) for of_one in logits]).mean(0) if self.mean else logits[0]
@@ -282,10 +293,12 @@ def _local(model: nn.Module) -> nn.Module:
     return model.local if isinstance(model, NonLocal) else model
 
 
-def _scaled(x: Tensor, features: FeatureScaling) -> Tensor:
+def _scaled(x: Tensor, features: FeatureScaling, row_norm: float | None = None) -> Tensor:
     """Return what `Graph.scale_features` returns, equal to the last digit."""
-    if features == "none":
+    if features == "none" or x.shape[1] == 1:
         return x
+    if row_norm is not None:
+        return (x.double() * (1 / row_norm)).float()
     power = 1 if features == "unit-sum" else 2
     wide = x.double()
     norms = (wide.abs() if power == 1 else wide.square()).sum(1, keepdim=True) ** (1 / power)

@@ -1,12 +1,10 @@
-"""Predictions of a finished training: calibrated probabilities, new nodes, and the table that they are written to."""
+"""Predictions of a finished training: calibrated probabilities, new nodes, and the columns of their table."""
 
 from __future__ import annotations
 
-import csv
 import json
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlgnn.errors import NlgnnWarning, OptionError
-from nlgnn.files import check_target, write_whole, writing
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.tables import FeatureEncoder, TableGraph
-from nlgnn.training.fit import predict
 from nlgnn.training.replica import Run
-from nlgnn.training.run_folder import identifies_nodes, write_parquet
 
 if TYPE_CHECKING:
     from nlgnn.training.train import Trained
@@ -30,8 +25,6 @@ Probabilities = NDArray[np.floating]
 Columns = dict[str, NDArray[Any] | list[str]]
 
 LARGEST_LOG_TEMPERATURE = 3.0
-ENDINGS = (".csv", ".parquet")
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def temperature(probabilities: Probabilities, labels: NDArray[np.int64]) -> float:
@@ -90,12 +83,6 @@ def mean_probabilities(probabilities: Probabilities, temperatures: Sequence[floa
     return total / len(probabilities)
 
 
-def probabilities_of(trained: Trained, graph: Graph) -> Probabilities:
-    """Return uncalibrated probabilities of the successful runs, `[runs, n, c]`."""
-    found: Probabilities = predict(trained.factory, graph, trained.runs, trained.recipe).numpy()
-    return found
-
-
 def temperatures_of(trained: Trained, graph: Graph, probabilities: Probabilities) -> list[float]:
     """Return the temperature of each successful run, from its probabilities on the graph of its training."""
     splits = make_splits(graph, trained.plan.protocol, trained.plan.runs)
@@ -127,12 +114,9 @@ def new_graph(
         OptionError: If the model cannot predict nodes that it was not trained on, or if the graph has no tables.
     """
     plan = trained.plan
-    if identifies_nodes(trained.factory, trained.finished):
-        raise OptionError(
-            f"{plan.model} knows nodes by their number or by their row of the adjacency matrix: it cannot predict "
-            "nodes that it was not trained on.",
-            "Train a model that reads features, such as nlgcn or nlmlp.",
-        )
+    refusal = trained.why_no_new_nodes
+    if refusal:
+        raise OptionError(*refusal)
     if plan.tables is None or plan.tables.graph_file is not None:
         what = f"the named graph {plan.graph!r}" if plan.tables is None else f"one file, {plan.tables.graph_file}"
         raise OptionError(
@@ -152,23 +136,25 @@ def new_graph(
 def prediction_columns(
     graph: Graph,
     probabilities: Probabilities,
+    labels: NDArray[np.int64],
     nodes: NDArray[np.int64],
     id_name: str | None = None,
     label_name: str | None = None,
 ) -> Columns:
-    """Return a table with one row per node: id, predicted label, confidence and the probability of each class.
+    """Return a table with one row per node: id, predicted label, its probability and that of each class.
 
     Args:
         graph: The graph.
         probabilities: The probabilities of all nodes, `[n, c]`.
+        labels: The predicted labels of all nodes, `[n]`.
         nodes: The numbers of the nodes in the table.
         id_name: The name of the column of ids, unless another column has it.
         label_name: The name of the column of labels, unless another column has it.
     """
-    chosen = probabilities[nodes]
+    chosen, predicted = probabilities[nodes], labels[nodes]
     names = np.array(graph.class_names, dtype=object)
     figures = {
-        "confidence": chosen.max(1),
+        "confidence": chosen[np.arange(len(nodes)), predicted],
         "was labelled": graph.labelled[nodes],
         **{f"probability of {name}": chosen[:, label] for label, name in enumerate(graph.class_names)},
     }
@@ -176,43 +162,6 @@ def prediction_columns(
     first, second = own if len({*own, *figures}) == len(figures) + 2 else ("id", "label")
     return {
         first: [graph.node_names[node] for node in nodes] if graph.node_names else nodes,
-        second: names[chosen.argmax(1)].tolist(),
+        second: names[predicted].tolist(),
         **figures,
     }
-
-
-def check_table_path(path: Path) -> None:
-    """Raise if `write_table` could not write a file, so that long work does not end in an error."""
-    if path.suffix not in ENDINGS:
-        raise OptionError(f"{path} cannot be written: its ending is unknown.", f"End it in {' or '.join(ENDINGS)}.")
-    check_target(path)
-
-
-def write_table(path: Path, columns: Columns) -> None:
-    """Write a table atomically as CSV or Parquet, depending on the ending of the path.
-
-    Raises:
-        NlgnnError: If the file cannot be written.
-    """
-    check_table_path(path)
-    write = _write_csv if path.suffix == ".csv" else write_parquet
-    with writing(path, "The previous content is unchanged. Make room, or name another file."):
-        write_whole(path, lambda file: write(file, columns))
-
-
-def _write_csv(path: Path, columns: Columns) -> None:
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow([_harmless(name) for name in columns])
-        lists = [column if isinstance(column, list) else column.tolist() for column in columns.values()]
-        writer.writerows([_harmless(value) for value in row] for row in zip(*lists, strict=True))
-
-
-def _harmless(value: Any) -> Any:
-    """Quote text that a spreadsheet would run as a formula; text that is a number stays as it is."""
-    if not isinstance(value, str) or not value.startswith(FORMULA_STARTS):
-        return value
-    with suppress(ValueError):
-        float(value)
-        return value
-    return f"'{value}"

@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import json
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -15,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from nlgnn.errors import DataError, NlgnnError, OptionError
+from nlgnn.errors import DataError, NlgnnError, NlgnnWarning, OptionError
+from nlgnn.graph.audit import listed
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.nn.base import Model, as_model, prepare
@@ -72,6 +74,11 @@ def class_name(model: Model | ShallowModel) -> str:
 def ignores_weights(model: nn.Module | ShallowModel, graph: Graph) -> bool:
     """Return whether a graph has edge weights that a model does not use."""
     return graph.edge_weight is not None and not hooks_of(model).uses_edge_weights
+
+
+def ignores_types(model: nn.Module | ShallowModel, graph: Graph) -> bool:
+    """Return whether a graph has types of edges that a model does not use."""
+    return len(graph.edge_types) > 1 and not hooks_of(model).uses_edge_types
 
 
 def check_options(factory: Callable[[], Any], model: Model | ShallowModel, recipe: Recipe) -> None:
@@ -154,6 +161,27 @@ def check(graph: Graph, splits: Sequence[Split], recipe: Recipe) -> None:
                     f"{where}: {part} node {unlabelled[0]} has no label ({len(unlabelled)} such nodes).",
                     "Leave nodes without a label out of training and validation.",
                 )
+    warn_of_unlearnable_classes(graph, splits)
+
+
+def warn_of_unlearnable_classes(graph: Graph, splits: Sequence[Split]) -> None:
+    """Warn about classes of several nodes that have validation or test nodes in a split, but no training node.
+
+    A class of a single node is in the notes on the user's tables instead: no split can both learn and test it.
+    """
+    sizes, numbers = np.bincount(graph.y[graph.labelled], minlength=graph.num_classes), range(graph.num_classes)
+    absent = np.zeros(graph.num_classes, np.int64)  # the number of splits
+    for split in splits:
+        train, others = (np.isin(numbers, graph.y[part]) for part in (split.train, split.val | split.test))
+        absent += others & ~train & (sizes > 1)
+    if absent.any():
+        names = listed(f"{graph.class_names[number]!r} ({absent[number]})" for number in np.flatnonzero(absent))
+        warnings.warn(
+            f"Classes without a training node in some of {len(splits)} splits (number of splits): {names}. "
+            "No model can learn them there, and their nodes count as wrong.",
+            NlgnnWarning,
+            stacklevel=3,
+        )
 
 
 def identity(

@@ -5,6 +5,7 @@ Flags and TOML keys are generated from the fields of `Recipe`.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
@@ -17,6 +18,7 @@ Stopping = Literal["window", "patience", "patience-either", "never"]
 Selection = Literal["first-best", "last-best", "lowest-loss", "last-both"]
 Metric = Literal["accuracy", "balanced-accuracy", "macro-f1", "f1", "roc-auc", "average-precision", "log-loss"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
+AT_K = re.compile(r"(precision|recall|lift)-at-([1-9]\d*|0?\.\d+)")
 
 
 # Options that decide where and how to compute. They change the time that training takes, not its results.
@@ -28,9 +30,11 @@ def metric_heading(metric: str) -> str:
     """Return the name of a metric with its unit, for tables and axes.
 
     Example:
-        >>> metric_heading("accuracy"), metric_heading("log-loss")
-        ('accuracy %', 'log-loss × −100')
+        >>> metric_heading("accuracy"), metric_heading("log-loss"), metric_heading("lift-at-100")
+        ('accuracy %', 'log-loss × −100', 'lift-at-100 × 100')
     """
+    if metric.startswith("lift"):
+        return f"{metric} × 100"
     return f"{metric} × −100" if metric == "log-loss" else f"{metric} %"
 
 
@@ -38,10 +42,12 @@ def metric_text(metric: str, value: float, digits: int = 1) -> str:
     """Return the value of a metric for a sentence.
 
     Example:
-        >>> metric_text("accuracy", 81.25), metric_text("log-loss", -53.2)
-        ('81.2 %', '0.532')
+        >>> metric_text("accuracy", 81.25), metric_text("log-loss", -53.2), metric_text("lift-at-100", 640.0)
+        ('81.2 %', '0.532', '6.4')
     """
-    return f"{-value / 100:.3f}" if metric == "log-loss" else f"{value:.{digits}f} %"
+    if metric.startswith("lift"):
+        return f"{value / 100:.{digits}f}"
+    return f"{max(0.0, -value / 100):.3f}" if metric == "log-loss" else f"{value:.{digits}f} %"
 
 
 def parse_size(text: str) -> int:
@@ -69,6 +75,12 @@ def show_size(size: int) -> str:
     return ByteSize(size).human_readable(separator=" ")
 
 
+def _checked_metric(name: str) -> str:
+    if name not in METRICS and not AT_K.fullmatch(name):
+        raise ValueError(f"should be {', '.join(METRICS)}, or precision-at-K, recall-at-K or lift-at-K")
+    return name
+
+
 def _checked_size(text: str) -> str:
     parse_size(text)
     return text
@@ -90,7 +102,9 @@ class Recipe(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     features: Literal["none", "unit-sum", "unit-l2"] = Field(
-        "unit-sum", description="Scaling of each feature row to sum 1, length 1, or none."
+        "unit-sum",
+        description="Scaling of feature rows. unit-sum divides a row by the sum of its absolute values, unit-l2 by its "
+        "length. All features of a user's table are divided by one number instead.",
     )
     epochs: int = Field(
         1000, ge=1, description="Largest number of training epochs. Those of pre-training are not counted."
@@ -114,13 +128,15 @@ class Recipe(BaseModel):
         description="Epoch that is kept. It is the first or last one with the best validation metric, the one with the "
         "lowest validation loss, or the last one whose validation metric and loss both were the best so far.",
     )
-    metric: Metric = Field(
+    metric: Annotated[str, AfterValidator(_checked_metric)] = Field(
         "accuracy",
-        description="Validation metric that selection compares. The positive class of f1 and average-precision is the "
-        "second one. Log-loss is negated, so that larger is better.",
+        description="Validation metric, such as accuracy, f1 or roc-auc. "
+        f"All: {', '.join(METRICS)}, and precision-at-K, recall-at-K and lift-at-K, where K is a number of nodes with "
+        "the highest scores, such as 100, or a share, such as 0.05. The positive class of f1, roc-auc, "
+        "average-precision and metrics at K is the second one. Log-loss is negated, so that larger is better.",
     )
     class_weight: Literal["none", "balanced"] = Field(
-        "none", description="Class weights in the loss; balanced: all count the same."
+        "none", description="Class weights in the loss. balanced: all classes count the same."
     )
     seed: int = Field(0, ge=0, lt=2**32, description="Seed of the random numbers; run r uses seed + r.")
     threads: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import groupby
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from nlgnn.training.recipe import Course, Recipe
 
 # Options in which models that are trained at once may differ: their rates, and nothing of their form.
 RATES = {"dropout", "input_dropout", "conv_dropout"}
+MOST_SHOWN = 3  # values of a setting that runs chose
 MOST_COPIES = 400  # classes more than a hundred times smaller than the largest do not count more than this
 COPIES = 4  # of a node of the largest class, where classes count alike: weights are right to an eighth at worst
 
@@ -40,8 +43,11 @@ class Run:
         val: Every metric on the validation nodes at the chosen epoch, in percent.
         test: Every metric on the test nodes at the chosen epoch, in percent.
         failure: The reason why the run has no figures, such as a loss that became infinite; None if it succeeded.
+        choices: The settings that the model chose by validation, by name; for models without gradient training.
         curves: One value per epoch, by name.
         state: The weights of the chosen epoch.
+        validation: The class probabilities of the validation nodes at the chosen epoch, `[k, c]`, from which ensembles
+            are chosen.
     """
 
     index: int
@@ -54,8 +60,10 @@ class Run:
     val: dict[str, float] = field(default_factory=dict)
     test: dict[str, float] = field(default_factory=dict)
     failure: str | None = None
+    choices: dict[str, str | float] = field(default_factory=dict)
     curves: dict[str, list[float]] = field(default_factory=dict, repr=False)
     state: dict[str, Tensor] = field(default_factory=dict, repr=False)
+    validation: Tensor | None = field(default=None, repr=False)
 
     @property
     def ms_per_epoch(self) -> float:
@@ -64,7 +72,34 @@ class Run:
 
     def summary(self) -> dict[str, Any]:
         """Return everything except the arrays, for JSON."""
-        return {name: value for name, value in asdict(self).items() if name not in ("curves", "state")}
+        return {name: value for name, value in asdict(self).items() if name not in ("curves", "state", "validation")}
+
+
+def choice_words(runs: Sequence[Run]) -> dict[str, str]:
+    """Return what runs chose by validation, by the name of the setting: the most frequent values, or their range.
+
+    Example:
+        >>> runs = [Run(i, i, "random-60", i, choices={"rounds": rounds}) for i, rounds in enumerate([9, 9, 5])]
+        >>> choice_words(runs)
+        {'rounds': '9 (2 of 3 runs), 5 (1 of 3 runs)'}
+    """
+    words = {}
+    for name in dict.fromkeys(name for run in runs for name in run.choices):
+        values = [run.choices[name] for run in runs if name in run.choices]
+        counts = Counter(values).most_common()
+        numbers = [value for value in values if not isinstance(value, str)]
+        if len(counts) == 1:
+            words[name] = _shown(values[0])
+        elif len(counts) > MOST_SHOWN and len(numbers) == len(values):
+            words[name] = f"{min(numbers):g} to {max(numbers):g}, median {median(numbers):g}"
+        else:
+            shown = [f"{_shown(value)} ({count} of {len(values)} runs)" for value, count in counts[:MOST_SHOWN]]
+            words[name] = ", ".join([*shown, *(["others"] if len(counts) > MOST_SHOWN else [])])
+    return words
+
+
+def _shown(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 @dataclass

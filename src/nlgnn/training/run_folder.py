@@ -22,15 +22,17 @@ from nlgnn.training.device import model_like
 from nlgnn.training.replica import Checkpoint, Run
 
 FORMAT_VERSION = 1
+KNOWS_NUMBERS = "knows nodes by their number or by their row of the adjacency matrix"
 
 
 class RunFolder:
     """The folder of one training: settings, figures, curves and weights of its runs.
 
-    It holds `config.json`, `summary.json`, `curves.jsonl` and `models/00.safetensors …`, and
-    `checkpoint.safetensors` while runs are unfinished. Every file is written atomically, so a killed process leaves
-    the old state or the new one. `summary.json` is written last: a run that is listed there is complete. It also holds
-    the checksums of the weights.
+    It holds `config.json`, `summary.json`, `curves.jsonl`, `decision.json`, weights in `models/00.safetensors …`,
+    probabilities of validation nodes in `models/00-validation.safetensors …`, and `checkpoint.safetensors` while runs
+    are unfinished. Every file is written atomically, so a killed process leaves the old state or the new one.
+    `summary.json` is written last: a run that is listed there is complete. It also holds the checksums of the files in
+    `models`.
     """
 
     new_parents: Sequence[Path] = ()  # parent folders that were created for it, the nearest first
@@ -123,6 +125,7 @@ class RunFolder:
             file = self._model_path(index)
             run.state = read_tensors(file, self._checksums.get(file.name, ""))
             run.curves = self._curves.get(index, {})
+            run.validation = self._validation(index)
         return run
 
     def finished_runs(self) -> list[Run]:
@@ -133,9 +136,9 @@ class RunFolder:
     def save_run(self, run: Run) -> None:
         """Write a finished run: weights and curves first, the summary last."""
         if run.failure is None:
-            file = self._model_path(run.index)
-            self._write(file, lambda path: save_tensors(run.state, path))
-            self._checksums[file.name] = sha256_of(file)
+            self._write_tensors(self._model_path(run.index), run.state)
+            if run.validation is not None:
+                self._write_tensors(self._validation_path(run.index), {"probabilities": run.validation})
             self._curves[run.index] = run.curves
             self._write_curves(self._curves)
         self._runs[run.index] = run.summary()
@@ -184,6 +187,10 @@ class RunFolder:
         """Remove the checkpoint file when all runs are finished."""
         self._checkpoint_path.unlink(missing_ok=True)
 
+    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write a JSON file."""
+        self._write(self.path / name, lambda path: path.write_text(json.dumps(content, indent=2), encoding="utf-8"))
+
     def write_predictions(self, columns: dict[str, Any]) -> None:
         """Write `predictions.parquet`."""
         self._write(self.path / "predictions.parquet", lambda path: write_parquet(path, columns))
@@ -201,6 +208,17 @@ class RunFolder:
 
     def _model_path(self, index: int) -> Path:
         return self.path / "models" / f"{index:02d}.safetensors"
+
+    def _validation_path(self, index: int) -> Path:
+        return self.path / "models" / f"{index:02d}-validation.safetensors"
+
+    def _validation(self, index: int) -> Tensor | None:
+        file = self._validation_path(index)
+        return read_tensors(file, self._checksums[file.name])["probabilities"] if file.name in self._checksums else None
+
+    def _write_tensors(self, file: Path, tensors: dict[str, Tensor]) -> None:
+        self._write(file, lambda path: save_tensors(tensors, path))
+        self._checksums[file.name] = sha256_of(file)
 
     @cached_property
     def _curves(self) -> dict[int, dict[str, list[float]]]:
@@ -341,22 +359,38 @@ def check_weights(model: nn.Module | ShallowModel, state: dict[str, Tensor], whe
             )
 
 
-def identifies_nodes(factory: Factory, runs: Sequence[Run]) -> bool:
-    """Return whether a trained model knows nodes by their number; a shallow model may decide so in training."""
+def why_no_new_nodes(name: str, factory: Factory, runs: Sequence[Run]) -> tuple[str, str] | None:
+    """Return why a trained model cannot predict nodes that it was not trained on, and what to do; None if it can.
+
+    Args:
+        name: The name of the model, for the first sentence.
+        factory: Its factory.
+        runs: The runs. A shallow model may decide in training whether it knows nodes by their number.
+    """
     model = model_like(factory)
-    if not isinstance(model, ShallowModel):
-        return as_model(model).identifies_nodes
-    for run in runs:
-        if run.failure is None:
-            load_weights(model, run.state, f"run {run.index}")
-            if model.identifies_nodes:
-                return True
-    return False
+    if isinstance(model, ShallowModel):
+        for run in runs:
+            if run.failure is None:
+                load_weights(model, run.state, f"run {run.index}")
+                if model.identifies_nodes:
+                    break
+    else:
+        model = as_model(model)
+    if not model.identifies_nodes:
+        return None
+    reason = "reads the labels of training nodes" if model.reads_labels else KNOWS_NUMBERS
+    return f"{name} {reason}: it cannot predict nodes that it was not trained on.", model.way_to_new_nodes
 
 
 def write_parquet(path: Path, columns: Mapping[str, Any]) -> None:
     """Write columns to a Parquet file."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.table(dict(columns)), path)
+    pq.write_table(parquet_table(columns), path)
+
+
+def parquet_table(columns: Mapping[str, Any]) -> Any:
+    """Return columns as a table of pyarrow."""
+    import pyarrow as pa
+
+    return pa.table(dict(columns))

@@ -36,15 +36,19 @@ def fit_shallow(job: Job, model: ShallowModel, graph: Graph) -> None:
         setattr(model, name, getattr(recipe, name))
     with _limited(recipe, graph):
         started = time.perf_counter()
-        model.fit(graph, split, recipe.metric, run.seed)
+        model.fit(graph.past, split, recipe.metric, run.seed)
         run.seconds = time.perf_counter() - started
-        logits = log_probabilities(model, graph)
-    if not logits.isfinite().all():
+        logits = log_probabilities(model, graph.past)
+        tested = logits if graph.past is graph else log_probabilities(model, graph)
+    if not (logits.isfinite().all() and tested.isfinite().all()):
         run.failure = f"run {run.index}: {type(model).__name__} predicts probabilities that are not finite"
         return
     y = torch.tensor(graph.y)
     val, test = (torch.from_numpy(np.flatnonzero(part)) for part in (split.val, split.test & graph.labelled))
-    run.val, run.test = measure_all(logits[val], y[val]), measure_all(logits[test], y[test])
+    run.choices = model.choices
+    run.validation = logits[val].exp().float()
+    run.val = measure_all(logits[val], y[val], recipe.metric)
+    run.test = measure_all(tested[test], y[test], recipe.metric)
     run.state = {name: value.detach().cpu() for name, value in model.state_dict().items()}
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -14,86 +15,28 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from nlgnn.datasets import load_graph
-from nlgnn.errors import NlgnnError, OptionError, RunFolderError
-from nlgnn.files import remove_stale_parts_in
+from nlgnn.errors import NlgnnError, RunFolderError
+from nlgnn.files import remove_stale_parts_in, sha256_of
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.models.build import configure, default_preset
 from nlgnn.models.options import recipe_options
 from nlgnn.models.registry import get_system, load
 from nlgnn.tables.source import OwnTables
+from nlgnn.training.decision import DECISION_FILE, Decision, check_decision, decide
 from nlgnn.training.device import CORES, model_like, processor, versions
-from nlgnn.training.fit import Watch, fit, predict
-from nlgnn.training.predict import mean_probabilities, temperatures
+from nlgnn.training.fit import Watch, fit
+from nlgnn.training.predict import calibrated, mean_probabilities, temperatures
 from nlgnn.training.preflight import check, identity
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Run
-from nlgnn.training.run_folder import RunFolder
+from nlgnn.training.run_folder import RunFolder, damaged
+from nlgnn.training.trained import Ensemble, Probabilities
+from nlgnn.training.trained import Plan as Plan
+from nlgnn.training.trained import Trained as Trained
 
 AUTO: str = "auto"
 CHOICE_FILE: str = "choice.json"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything that a training can be repeated from, given the graph.
-
-    Attributes:
-        graph: The name of the graph.
-        model: The name of the model.
-        protocol: The name of the split protocol.
-        runs: The number of runs; by default that of the protocol.
-        preset: The name of the preset; by default that of the graph.
-        options: Options of the model and the recipe that replace those of the preset.
-        tables: The user's own tables that the graph was read from, if any.
-        encoder: The `FeatureEncoder` of the tables, as JSON.
-        notes: Remarks from reading the tables.
-    """
-
-    graph: str
-    model: str
-    protocol: str = "random-60"
-    runs: int | None = None
-    preset: str | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    tables: OwnTables | None = None
-    encoder: dict[str, Any] | None = None
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A training and its runs, with everything that is needed to show and use them.
-
-    `reason` says why an automatic choice took the model.
-    """
-
-    plan: Plan
-    recipe: Recipe
-    factory: partial[Any]
-    folder: RunFolder
-    runs: list[Run]
-    reason: str = ""
-
-    @property
-    def finished(self) -> list[Run]:
-        """Return the runs that did not fail."""
-        return [run for run in self.runs if run.failure is None]
-
-    def finished_run(self, number: int | None = None) -> Run:
-        """Return the run of a number; by default the first that did not fail.
-
-        Raises:
-            OptionError: If there is no such run, or if it failed.
-        """
-        for run in self.finished:
-            if number in (None, run.index):
-                return run
-        failures = [f" ({run.failure})" for run in self.runs if run.index == number]
-        raise OptionError(
-            f"{self.folder.path} has no finished run {number}{''.join(failures)}.",
-            f"It has: {', '.join(str(run.index) for run in self.finished)}.",
-        )
 
 
 def train(plan: Plan, graph: Graph, path: Path, progress: bool = True, watch: Watch | None = None) -> Trained:
@@ -112,6 +55,7 @@ def train(plan: Plan, graph: Graph, path: Path, progress: bool = True, watch: Wa
     factory, recipe = configure(plan.model, graph, plan.preset, **plan.options)
     splits = make_splits(graph, plan.protocol, plan.runs)
     check(graph, splits, recipe)  # before a folder is made
+    check_decision(graph, plan.threshold, plan.cost)
     config = {
         **asdict(plan),
         "preset": plan.preset or default_preset(graph.name),
@@ -168,13 +112,15 @@ def resume(folder: RunFolder, graph: Graph, progress: bool = True, watch: Watch 
 def read_trained(path: Path, graph: Graph | None = None) -> tuple[Trained, Graph]:
     """Read a folder: its finished runs, and the graph that they were trained on.
 
-    For the folder of an automatic choice these are the runs of the chosen model. A graph that is given is not read
-    again.
+    For the folder of an automatic choice these are the runs of the chosen model, or of the ensemble. A graph that is
+    given is not read again.
 
     Raises:
         RunFolderError: If the folder is damaged, has no finished run, or if the graph has changed.
     """
     choice = read_choice(path)
+    if "ensemble" in choice:
+        return _read_ensemble(path, choice, graph)
     if "folder" in choice:
         path = candidate_folder(path, str(choice["folder"]))
     folder = RunFolder.open(path)
@@ -189,6 +135,40 @@ def read_trained(path: Path, graph: Graph | None = None) -> tuple[Trained, Graph
     if all(run.failure for run in runs):
         raise unfinished(path)
     return Trained(plan, recipe, factory, folder, runs, str(choice.get("reason", ""))), graph
+
+
+def _read_ensemble(path: Path, choice: Mapping[str, Any], graph: Graph | None) -> tuple[Ensemble, Graph]:
+    """Read the members of an ensemble, which must be those that it was made of."""
+    members = []
+    try:
+        stated = choice["ensemble"]
+        for one in stated["members"]:
+            folder = candidate_folder(path, one["folder"])
+            if member_checksum(folder) != one["checksum"]:
+                state = "another one" if (folder / "summary.json").exists() else "missing"
+                raise RunFolderError(
+                    f"{folder} is not what the ensemble of {path} was made of: its summary.json is {state}.",
+                    "Restore the folder, or train again.",
+                )
+            member, graph = read_trained(folder, graph)
+            members.append(member)
+        runs = [Run(**run) for run in stated["runs"]]
+        if {len(row) for row in stated["weights"]} != {len(members)} or len(stated["weights"]) != len(runs):
+            raise ValueError("the number of weights is not that of members and runs")
+        names = [str(one["name"]) for one in stated["members"]]
+        found = Ensemble.of(members, names, stated["weights"], runs, str(choice.get("reason", "")))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise damaged(path / CHOICE_FILE, error) from None
+    assert graph is not None  # read with the first member
+    return found, graph
+
+
+def member_checksum(folder: Path) -> str:
+    """Return the checksum of a member of an ensemble, which holds those of its weights; empty without a summary."""
+    try:
+        return sha256_of(folder / "summary.json")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
 
 
 def unfinished(path: Path) -> RunFolderError:
@@ -221,7 +201,7 @@ def graph_of(plan: Plan, folder: Path) -> Graph:
     """Read the graph that a folder was trained on."""
     if plan.tables is None:
         return load_graph(plan.graph, allow_unverified=True)
-    return plan.tables.read_again(folder).graph
+    return plan.tables.read_again(folder, plan.encoder).graph
 
 
 def check_same_graph(folder: RunFolder, graph: Graph) -> None:
@@ -246,27 +226,35 @@ def _recorded(folder: RunFolder, graph: Graph) -> tuple[partial[Any], Recipe]:
 
 
 def _with_predictions(trained: Trained, graph: Graph, splits: list[Split]) -> Trained:
-    """Write the predictions of a training into its folder, and return the training."""
-    trained.folder.write_predictions(predictions(trained, graph, splits))
+    """Write decision and predictions of a training into its folder, and return the training."""
+    plan, good = trained.plan, trained.finished
+    probabilities = trained.probabilities(graph)  # [runs, n, c]
+    heats, own = temperatures(probabilities, good, graph, splits), [splits[run.index] for run in good]
+    decision = decide(probabilities, heats, graph, own, plan.threshold, plan.cost)
+    trained.folder.write_json(DECISION_FILE, asdict(decision))
+    trained.folder.write_predictions(predictions(probabilities, heats, graph, own, decision))
     return trained
 
 
-def predictions(trained: Trained, graph: Graph, splits: list[Split]) -> dict[str, Any]:
+def predictions(
+    probabilities: Probabilities, heats: Sequence[float], graph: Graph, splits: Sequence[Split], decision: Decision
+) -> dict[str, Any]:
     """Return a table with one row per node: the calibrated mean of all runs, and that of the runs that tested it.
 
     Accuracy must be computed from the latter, because most runs have seen the label of a node in training.
     """
-    good = trained.finished
-    probabilities = predict(trained.factory, graph, good, trained.recipe).numpy()  # [runs, n, c]
-    tested = np.stack([splits[run.index].test for run in good])  # [runs, n]
-    mean = mean_probabilities(probabilities, temperatures(probabilities, good, graph, splits))
-    tested_sum = (probabilities * tested[:, :, None]).sum(0)
+    tested = np.stack([split.test for split in splits])  # [runs, n]
+    mean = mean_probabilities(probabilities, heats)
+    tested_sum = np.zeros(mean.shape)
+    for one, heat, test in zip(probabilities, heats, tested, strict=True):
+        tested_sum[test] += calibrated(one[test], heat)
+    tested_mean = tested_sum / np.maximum(tested.sum(0), 1)[:, None]
     names = np.array([*graph.class_names, None], dtype=object)
     return {
         "node": graph.node_names or list(range(graph.num_nodes)),
         "label": list(names[graph.y]),  # an unknown label, -1, gives the None at the end
-        "prediction": list(names[mean.argmax(1)]),
+        "prediction": list(names[decision.labels(mean)]),
         "tested in runs": tested.sum(0),
-        "prediction where tested": list(names[np.where(tested.any(0), tested_sum.argmax(1), -1)]),
+        "prediction where tested": list(names[np.where(tested.any(0), decision.labels(tested_mean), -1)]),
         **{f"probability of {name}": mean[:, label] for label, name in enumerate(graph.class_names)},
     }

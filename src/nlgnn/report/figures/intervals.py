@@ -84,13 +84,13 @@ class Answer(NamedTuple):
         axis = f"{self.part} {metric_heading(self.metric)}"
         return means_figure("Compared with baselines", axis, self.figures, text)
 
-    def section(self) -> Section:
-        """Return the same figures as a table, with paired differences."""
+    def section(self, words: str = "") -> Section:
+        """Return the same figures as a table, with paired differences. Further words end its caption."""
         heading = f"{self.part} {metric_heading(self.metric)}"
         rows = compared_rows("model", heading, self.figures, f"{self.model} minus it", self.differences)
         for row, figures in zip(rows, self.figures.values(), strict=True):
             row["runs"] = str(sum(value is not None for value in figures))
-        return Section("", rows, caption("compared"))
+        return Section("", rows, f"{caption('compared')} {words}".strip())
 
 
 def standing(difference: Interval) -> str:
@@ -110,9 +110,14 @@ def mean_interval(figures: Sequence[float]) -> Interval | None:
 
 
 def within_bounds(interval: Interval) -> tuple[float, float]:
-    """Return the ends of an interval, cut to 0 and 100, or to 0 for a negated loss, which few runs may exceed."""
+    """Return the ends of an interval, cut to 0 and 100, or to 0 for a negated loss, which few runs may exceed.
+
+    Lift may be above 100.
+    """
     if interval.mean < 0:
         return interval.low, min(0.0, interval.high)
+    if interval.mean > 100:
+        return max(0.0, interval.low), interval.high
     return max(0.0, interval.low), min(100.0, interval.high)
 
 

@@ -94,8 +94,18 @@ def curves_chart(names: Sequence[str]) -> Any:
     return altair.layer(lines, points.encode(tooltip=tooltip)).properties(width="container", height=240)
 
 
-def quality_figures(held_back: HeldBack, graph: Graph, class_weight: str = "none") -> list[Figure]:
-    """Draw where a model is right on test nodes. The list is empty if no test node has a label."""
+def quality_figures(
+    held_back: HeldBack, graph: Graph, class_weight: str = "none", probable: HeldBack | None = None, matrix: bool = True
+) -> list[Figure]:
+    """Draw where a model is right on test nodes. The list is empty if no test node has a label.
+
+    Args:
+        held_back: The labels on test nodes.
+        graph: The graph.
+        class_weight: The class weights of the training.
+        probable: The most probable classes, for the calibration, if labels are chosen in another way.
+        matrix: Whether to include the confusion matrix.
+    """
     if len(held_back.nodes) == 0:
         return []
     groups = {
@@ -105,8 +115,8 @@ def quality_figures(held_back: HeldBack, graph: Graph, class_weight: str = "none
     }
     words = {"class": never_recognised(groups["class"], graph) if class_weight == "none" else ""}
     return [
-        *([] if graph.num_classes > MOST_CLASSES else [confusion_figure(held_back, graph)]),
-        calibration_figure(held_back),
+        *([confusion_figure(held_back, graph)] if matrix and graph.num_classes <= MOST_CLASSES else []),
+        calibration_figure(probable or held_back),
         *(groups_figure(name, rows, words.get(name, "")) for name, rows in groups.items() if len(rows) <= MOST_CLASSES),
     ]
 
