@@ -152,7 +152,7 @@ class GraphStore:
 
     @property
     def directed(self) -> bool:
-        """Whether the direction of edges has a meaning."""
+        """True if the direction of edges has a meaning."""
         return self.header.directed
 
     @property
