@@ -62,14 +62,17 @@ def test_equal_to_the_matrix(
     assert not list(tmp_path.glob("bucket*"))
 
 
-def test_buckets_cover_all_nodes_and_are_balanced() -> None:
-    counts = np.array([0, 5, 5, 0, 100, 1, 1, 1, 0])
+@each_of("counts", [np.array([0, 5, 5, 0, 100, 1, 1, 1, 0]), np.full(100, 3), np.zeros(4, np.int64)])
+def test_buckets_cover_all_nodes_and_are_small(counts: np.ndarray) -> None:
     bounds = bucket_bounds(counts, 20, len(counts))
     assert bounds[0] == 0
     assert bounds[-1] == len(counts)
     sizes = np.add.reduceat(counts, bounds[:-1])
     assert sizes.sum() == counts.sum()
-    assert len(sizes) > 2
+    assert sizes.max() <= 20 + counts.max()
+
+
+def test_too_many_buckets() -> None:
     with pytest.raises(DataError, match="cannot be sorted"):
         bucket_bounds(np.array([10**6]), 1, 1)
 

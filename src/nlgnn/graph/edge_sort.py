@@ -130,7 +130,7 @@ def file_chunks(path: Path, dtype: np.dtype[Any], rows: int) -> Iterator[NDArray
 def bucket_bounds(counts: NDArray[np.int64], at_once: int, num_nodes: int) -> NDArray[np.int64]:
     """Return the first node of each bucket, and the number of nodes at the end.
 
-    A bucket has about `at_once` entries, or a single node that has more.
+    A bucket has at most `at_once` entries more than its last node.
     """
     ends = np.cumsum(counts)
     wanted = max(1, -(-int(ends[-1]) // at_once), 4 * num_nodes**2 // LARGEST_KEY + 1)
