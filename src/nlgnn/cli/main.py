@@ -45,6 +45,7 @@ from nlgnn.files import refuse_existing
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 COMMANDS = (
     *("train", "tune", "diagnose", "predict", "report", "leaderboard", "explain", "export", "demo"),
+    "store",
     *("datasets", "models", "reproduce"),
 )
 GENERATED = {

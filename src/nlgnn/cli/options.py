@@ -103,6 +103,7 @@ MODEL_FLAGS: Flags = {
     "preset": (str, option("paper, released or robust; chosen by the graph.", RUN)),
     "config": (Path, option("TOML file with any of these options.", RUN)),
 }
+NOT_IN_STORES = {"graph_file", "edge_time_column", "edge_type_column"}
 FLAGS: Mapping[str, Flags] = {
     "train": {
         **MODEL_FLAGS,
@@ -126,6 +127,15 @@ FLAGS: Mapping[str, Flags] = {
         "study": (str, option("SQLite file, or name in --storage.", OUTPUT, default="runs/…")),
         "storage": (str, option("Shared database: postgresql://...", OUTPUT)),
         "as_json": (bool, option("Print every setting as JSON.", OUTPUT, "--json")),
+    },
+    "store": {
+        "places": (
+            list[str],
+            typer.Argument(help="The new folder, after a named graph or without one.", metavar="[GRAPH] OUT"),
+        ),
+        **{name: flag for name, flag in TABLE_FLAGS.items() if name not in NOT_IN_STORES},
+        "renumber": (bool, option("Give neighbours near numbers.", OUTPUT, "--renumber")),
+        "memory": (str, option("Limit, such as 4GiB.", EXECUTION, default="half of all")),
     },
     "diagnose": {
         **GRAPH_FLAGS,

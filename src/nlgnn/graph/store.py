@@ -17,6 +17,7 @@ from nlgnn.files import sha256_of, write_whole_folder
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.graph.store_files import (
+    ENCODER,
     IDS,
     NO_PART,
     TEST,
@@ -104,8 +105,8 @@ class GraphStore:
             arrays[name] = stored_array(folder / name, types, shape)
             if name not in header.sha256:
                 raise damaged(folder, f"there is no checksum of {name}")
-        if IDS in header.sha256:
-            check_regular(folder / IDS)
+        for name in {IDS, ENCODER} & header.sha256.keys():
+            check_regular(folder / name)
         return cls(folder, header, arrays)
 
     @classmethod

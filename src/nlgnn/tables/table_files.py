@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import stat
 import zlib
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from io import BufferedIOBase, BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal
 
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
@@ -56,18 +57,21 @@ class Content:
     Args:
         path: The file.
         unpacked: The unpacked bytes; None if the file is not compressed.
+        unpacked_path: The file of the unpacked bytes, if they are not in memory.
     """
 
     path: Path
     unpacked: bytes | None = None
+    unpacked_path: Path | None = None
 
     def source(self) -> Path | BytesIO:
         """Return the path or the unpacked bytes, for parsers."""
-        return self.path if self.unpacked is None else BytesIO(self.unpacked)
+        return (self.unpacked_path or self.path) if self.unpacked is None else BytesIO(self.unpacked)
 
     def opened(self) -> BufferedIOBase:
         """Open the bytes as a file."""
-        return self.path.open("rb") if self.unpacked is None else BytesIO(self.unpacked)
+        source = self.source()
+        return source.open("rb") if isinstance(source, Path) else source
 
     def head(self, size: int = 1 << 16) -> bytes:
         """Return the first bytes."""
@@ -75,15 +79,24 @@ class Content:
             return file.read(size)
 
 
-def open_content(path: Path) -> Content:
-    """Return the content of a file, and raise an error if it cannot be a table."""
+def open_content(path: Path, unpack_to: Path | None = None) -> Content:
+    """Return the content of a file, and raise an error if it cannot be a table.
+
+    Args:
+        path: The file.
+        unpack_to: The file into which a compressed file is unpacked; None to unpack it into memory.
+    """
     check_is_file(path)
     try:
         with path.open("rb") as file:
             begin = file.read(8)
             if begin.startswith(GZIP_MAGIC):
                 file.seek(0)
-                content = Content(path, unpack(file, path))
+                if unpack_to is None:
+                    content = Content(path, unpack(file, path))
+                else:
+                    unpack_into(unpack_to, file, path)
+                    content = Content(path, unpacked_path=unpack_to)
             else:
                 content = Content(path)
     except OSError as error:
@@ -128,23 +141,35 @@ def cannot_be_read(path: Path, error: OSError | ValueError) -> DataError:
 
 def unpack(file: BufferedIOBase, path: Path) -> bytes:
     """Return the unpacked bytes of a gzip file, and raise an error as soon as they are too many."""
-    packed_size = max(1, os.fstat(file.fileno()).st_size)
     unpacked = BytesIO()
-    try:
-        with gzip.GzipFile(fileobj=file) as stream:
-            while chunk := stream.read(CHUNK):
-                unpacked.write(chunk)
-                check_unpacked_size(unpacked.tell(), packed_size, path)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path} is damaged or was cut off ({error}).", "Copy it again; gzip -t tests it.") from error
+    _unpack(file, path, unpacked)
     return unpacked.getvalue()
 
 
-def check_unpacked_size(size: int, packed_size: int, path: Path) -> None:
-    """Raise an error if a file unpacks to a suspicious size."""
-    too_much_for_memory = size > memory_bytes() // 2
-    if too_much_for_memory or (size > NEVER_TOO_LARGE and size > LARGEST_RATIO * packed_size):
-        reason = "half of this machine's memory" if too_much_for_memory else f"{LARGEST_RATIO} times its own size"
+def unpack_into(target: Path, file: BufferedIOBase, path: Path) -> None:
+    """Unpack a gzip file into another file, and raise an error as soon as it is too large."""
+    with target.open("wb") as unpacked:
+        _unpack(file, path, unpacked, shutil.disk_usage(target.parent).free // 2, "half of the free disk space")
+
+
+def _unpack(file: BufferedIOBase, path: Path, unpacked: IO[bytes], *limit: Any) -> None:
+    packed_size, size = max(1, os.fstat(file.fileno()).st_size), 0
+    try:
+        with gzip.GzipFile(fileobj=file) as stream:
+            while chunk := stream.read(CHUNK):
+                size += unpacked.write(chunk)
+                check_unpacked_size(size, packed_size, path, *limit)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path} is damaged or was cut off ({error}).", "Copy it again; gzip -t tests it.") from error
+
+
+def check_unpacked_size(
+    size: int, packed_size: int, path: Path, limit: int | None = None, words: str = "half of this machine's memory"
+) -> None:
+    """Raise an error if a file unpacks to a suspicious size, or to more than a limit: by default half of the memory."""
+    limit = memory_bytes() // 2 if limit is None else limit
+    if size > limit or (size > NEVER_TOO_LARGE and size > LARGEST_RATIO * packed_size):
+        reason = words if size > limit else f"{LARGEST_RATIO} times its own size"
         raise DataError(
             f"{path} unpacks to more than {size / 1e9:.1f} GB, which is more than {reason}.",
             "If you expect this size, unpack the file first, or save it as Parquet, and name the new file.",
@@ -208,18 +233,26 @@ def _read_file(path: Path) -> Table:
     from nlgnn.tables.csv import read_delimited
 
     content = open_content(path)
-    endings = [ending.lower() for ending in path.suffixes]
+    form, ending = form_of(content)
+    if form == "parquet":
+        return open_parquet(content)
+    return read_json_lines(content) if form == "json" else read_delimited(content, ending)
+
+
+def form_of(content: Content) -> tuple[Literal["parquet", "json", "delimited"], str]:
+    """Return the format of a table, and the ending of the name of its file."""
+    endings = [ending.lower() for ending in content.path.suffixes]
     ending = next((ending for ending in reversed(endings) if ending != ".gz"), "")
     head = content.head(64).removeprefix(BOM).lstrip()
     if ending in PARQUET or head.startswith(b"PAR1"):
-        return open_parquet(content)
-    if ending in JSON_LINES or (ending not in DELIMITED and head.startswith(b"{")):
-        return read_json_lines(content)
-    return read_delimited(content, ending)
+        return "parquet", ending
+    return "json" if ending in JSON_LINES or (
+        ending not in DELIMITED and head.startswith(b"{")
+    ) else "delimited", ending
 
 
-def open_parquet(content: Content) -> Table:
-    """Open a Parquet file whose columns are read when they are used.
+def open_parquet(content: Content, by_column: bool = True) -> Table:
+    """Open a Parquet file whose columns are read when they are used, and must then fit into memory.
 
     pyarrow reads it, because it reports a damaged file where polars would panic.
     """
@@ -234,7 +267,7 @@ def open_parquet(content: Content) -> Table:
         columns, num_rows = tuple(file.schema_arrow.names), file.metadata.num_rows
     except faults as error:
         raise damaged(content, error) from error
-    if num_rows * BYTES_PER_CELL > memory_bytes() // 2:  # a few bytes can encode one value 10^12 times
+    if by_column and num_rows * BYTES_PER_CELL > memory_bytes() // 2:  # a few bytes can encode one value 10^12 times
         raise DataError(
             f"{content.path} says that it has {num_rows:,} rows: one column takes half of this machine's memory.",
             "If this is right, select the rows that you need first.",
