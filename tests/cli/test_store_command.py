@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +50,53 @@ def test_a_named_graph(command: Command) -> None:
     assert command("store", "mushroom-body", "brain").code == 0
     graph = load_graph("mushroom-body")
     assert (GraphStore.open("brain").to_graph().undirected_adjacency != graph.undirected_adjacency).nnz == 0
+
+
+def test_training_prediction_and_statistics(command: Command, tables: list[str]) -> None:
+    """Predictions have the original ids."""
+    assert command("store", *tables, "--renumber", "s").code == 0
+    assert command("train", "s", "--model", "mlp", "--runs", "1", "--epochs", "5", "--out", "of-store").code == 0
+    assert command("predict", "of-store", "--out", "labels.parquet").code == 0
+    nodes, labels = pl.read_csv("n.csv"), pl.read_parquet("labels.parquet")
+    assert sorted(labels["id"]) == sorted(nodes.filter(pl.col("y").is_null())["id"])
+    ids = GraphStore.open("s").ids()
+    assert ids is not None
+    assert labels["id"].to_list() == [name for name in ids if name in set(labels["id"])]
+    refused(command("predict", "of-store", "--nodes", "n.csv", "--out", "x.csv"), "no tables to add")
+    described = json.loads(command("diagnose", "s", "--json").out)
+    assert described["portrait"]["nodes"] == 60
+    assert "Homophily" in command("diagnose", "--graph-file", "s").out
+    assert not Path("runs").exists()
+
+
+@each_of(
+    ("arguments", "what", "how"),
+    [
+        (["s", "--label", "y"], "--label does not apply to s", "Leave --label out"),
+        (["s", "--directed-edges"], "which states the direction", ""),
+        (["s", "--nodes", "n.csv", "--label", "y"], "does not apply to s", ""),
+        (["s", "--splits", "geom-gcn"], "no splits 'geom-gcn'", "random-60"),
+        (["empty"], "empty is a folder, but no graph store", "nlgnn store"),
+        (["short"], r"x\.npy has .* bytes instead of", "copy it again"),
+        (["short", "--model", "mlp"], r"x\.npy has .* bytes instead of", "copy it again"),
+        (["changed"], r"the checksum of y\.npy is wrong", "Write the store again"),
+        (["--graph-file", "absent"], "absent does not exist", ""),
+    ],
+)
+def test_stores_that_cannot_be_trained_on(
+    command: Command, tables: list[str], arguments: list[str], what: str, how: str
+) -> None:
+    if not Path("s").exists():
+        assert command("store", *tables, "s").code == 0
+        for name in ("short", "changed"):
+            shutil.copytree("s", name)
+        os.truncate("short/x.npy", 200)
+        content = bytearray(Path("changed/y.npy").read_bytes())
+        content[-8] ^= 1
+        Path("changed/y.npy").write_bytes(content)
+        Path("empty").mkdir()
+    refused(command("train", *arguments), what, how, after_notes=True)
+    assert not Path("runs").exists()
 
 
 @each_of(

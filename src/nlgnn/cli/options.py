@@ -70,7 +70,7 @@ OwnModel = Annotated[
 TABLE_FLAGS: Flags = {
     "nodes": (Path, option("Table with one row per node (CSV, Parquet …).", GRAPH)),
     "edges": (Path, option("Table with one row per edge.", GRAPH)),
-    "graph_file": (Path, option("Both in one file: .graphml or .npz.", GRAPH)),
+    "graph_file": (Path, option("Both in one: .graphml, .npz or a graph store.", GRAPH)),
     "label": (str, option("Column of labels; blank cells are unknown.", GRAPH)),
     "id_column": (str, option("Column of node ids.", TABLES, default="detected")),
     "source_column": (str, option("Column of edge sources (--target-column: targets).", TABLES, default="detected")),
@@ -91,7 +91,9 @@ TABLE_FLAGS: Flags = {
 GRAPH_FLAGS: Flags = {
     "graph": (
         str,
-        typer.Argument(help="A named graph; `nlgnn datasets` lists them.", show_default=False, rich_help_panel=GRAPH),
+        typer.Argument(
+            help="A named graph (`nlgnn datasets`), or a graph store.", show_default=False, rich_help_panel=GRAPH
+        ),
     ),
     **TABLE_FLAGS,
     "splits": (str, option("random-60, random-10 or a protocol of the graph.", GRAPH)),

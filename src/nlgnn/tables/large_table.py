@@ -79,7 +79,7 @@ def open_large_table(path: str | Path, folder: Path, memory: int, by_column: boo
     if form == "json":
         return _in_memory(read_json_lines(content))
     if form == "parquet":
-        return _of_parquet(open_parquet(content, by_column), content)
+        return _of_parquet(open_parquet(content, by_column, mapped=False), content)
     target = folder / "table.parquet"
     size = int(np.clip(memory * IN_MEMORY_SHARE, SMALLEST_BLOCK, LARGEST_BLOCK))
     return _delimited(read_layout(content, ending), target, size, by_column)
@@ -101,7 +101,7 @@ def _of_parquet(table: Table, content: Content) -> LargeTable:
         source = content.source()
         waiting: list[Any] = []
         try:
-            with parquet.ParquetFile(source if isinstance(source, BytesIO) else str(source), memory_map=True) as file:
+            with parquet.ParquetFile(source if isinstance(source, BytesIO) else str(source)) as file:
                 for batch in file.iter_batches(rows, columns=list(columns)):
                     batch.validate(full=True)  # polars does not check what it is given
                     waiting.append(batch)
@@ -144,7 +144,7 @@ def _delimited(layout: Layout, target: Path, size: int, by_column: bool) -> Larg
     if changed:
         notes.append(DECIMAL_COMMAS.format(path, listed(map(repr, changed))))
     try:
-        stored = _of_parquet(open_parquet(content, by_column), content)
+        stored = _of_parquet(open_parquet(content, by_column, mapped=False), content)
     except NoRowsError as error:
         raise NoRowsError(error.what.replace(str(target), str(path)), error.how) from None
 

@@ -251,10 +251,15 @@ def form_of(content: Content) -> tuple[Literal["parquet", "json", "delimited"], 
     ) else "delimited", ending
 
 
-def open_parquet(content: Content, by_column: bool = True) -> Table:
-    """Open a Parquet file whose columns are read when they are used, and must then fit into memory.
+def open_parquet(content: Content, by_column: bool = True, mapped: bool = True) -> Table:
+    """Open a Parquet file whose columns are read when they are used.
 
     pyarrow reads it, because it reports a damaged file where polars would panic.
+
+    Args:
+        content: The file.
+        by_column: Whether columns are loaded whole, so that they must fit into memory.
+        mapped: Whether the file is mapped, which is faster, but keeps what was read in memory as long as there is room.
     """
     import pyarrow
     from pyarrow import parquet
@@ -262,8 +267,7 @@ def open_parquet(content: Content, by_column: bool = True) -> Table:
     faults = (pyarrow.ArrowException, OSError, PolarsError, PanicException, TypeError, ValueError)
     source = content.source()
     try:
-        # With a memory map, the bytes of the file do not count as memory of this process.
-        file = parquet.ParquetFile(source if isinstance(source, BytesIO) else str(source), memory_map=True)
+        file = parquet.ParquetFile(source if isinstance(source, BytesIO) else str(source), memory_map=mapped)
         columns, num_rows = tuple(file.schema_arrow.names), file.metadata.num_rows
     except faults as error:
         raise damaged(content, error) from error
