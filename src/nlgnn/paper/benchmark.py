@@ -206,7 +206,7 @@ def _seconds(one: Measured) -> str:
 
 
 class Answer(StrEnum):
-    """Whether non-local mixing helps the best local model of a graph."""
+    """The answers to the question whether non-local mixing helps the best local model of a graph."""
 
     YES = "Yes: clearly better than the local model and both controls."
     PARTLY = "In part: clearly better than the local model, not than both controls."
