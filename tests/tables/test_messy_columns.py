@@ -101,12 +101,6 @@ def test_what_is_said_of_numbers(cells: list[str], words: str) -> None:
     assert bool(words) == bool(remark)
 
 
-def test_units_that_differ_are_not_numbers_of_one_column() -> None:
-    assert find_numbers(pl.Series(["5 kg", "6 lb", "7 kg", "8"])).numbers.to_list() == [None, None, None, 8]
-    column = FeatureEncoder.fit(pl.DataFrame({"c": ["5 kg", "6 lb", "7 kg", "6 lb"] * 3})).columns[0]
-    assert column.kind == "category"
-
-
 MARKS = {
     "en": (",", "."),
     "de": (".", ","),
@@ -257,11 +251,6 @@ def test_times_as_numbers_and_as_text_are_the_same() -> None:
     ]
     np.testing.assert_allclose(*x, atol=1e-5)
     assert x[0][:, -24:].argmax(axis=1).tolist() == [moment.hour for moment in moments]
-
-
-def test_months_have_no_weekday() -> None:
-    column = FeatureEncoder.fit(pl.DataFrame({"c": [f"2024-{month:02}" for month in range(1, 13)]})).columns[0]
-    assert (column.months, column.weekdays, column.hours) == (True, False, False)
 
 
 class TestCategories:

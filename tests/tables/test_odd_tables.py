@@ -16,7 +16,8 @@ from table_samples import dense, read
 from each_of import each_of
 from hostile_tables import parquet_bytes
 from nlgnn.errors import DataError
-from nlgnn.tables import read_graph
+from nlgnn.tables import FeatureEncoder, read_graph
+from nlgnn.tables.number_format import find_numbers
 
 N = 60
 EDGES = "source,target\nn0,n1\nn2,n3\n"
@@ -101,6 +102,15 @@ def test_columns(tmp_path: Path, content: str, kind: str, slots: int, missing: i
     assert remark in str(row["remark"])
     assert found.graph.num_nodes == N
     assert np.isfinite(dense(found.graph.x)).all()
+
+
+def test_units_that_differ_are_not_numbers_of_one_column() -> None:
+    assert find_numbers(pl.Series(["5 kg", "6 lb", "7 kg", "8"])).numbers.to_list() == [None, None, None, 8]
+
+
+def test_months_have_no_weekday() -> None:
+    column = FeatureEncoder.fit(pl.DataFrame({"c": [f"2024-{month:02}" for month in range(1, 13)]})).columns[0]
+    assert (column.months, column.weekdays, column.hours) == (True, False, False)
 
 
 PLAIN = "id,label,c\nn0,a,1.5\nn1,b,2\nn2,a,3\nn3,b,4\n"
