@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from nlgnn.selection.clock import Clock, parse_budget, show_seconds
 from nlgnn.selection.leaderboard import Leaderboard, Row, csv_text, read_leaderboard
 from nlgnn.selection.portfolio import PRESET, Entry
 from nlgnn.selection.race import (
+    TRIAL_EPOCHS,
     OutOfTimeError,
     TimeLimit,
     expected_epochs,
@@ -30,7 +32,8 @@ from nlgnn.selection.race import (
 from nlgnn.selection.race_verdict import constant_figure, findings, not_better_than_constant
 from nlgnn.training.fit import fit
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import OUT_OF_TIME, Run
+from nlgnn.training.trained import Member
 
 
 @each_of(("text", "seconds"), [("90s", 90), ("5m", 300), ("1.5h", 5400), (" 2 M ", 120), ("none", None)])
@@ -162,8 +165,8 @@ def test_not_enough_time(entry: Entry) -> None:
     assert (first.status, len(first.validation)) == ("finished", 3)
     late = outcome(entry, graph, 3, board(before), Countdown(-1), train)
     assert (late.status, late.reason) == ("not started", "no time is left")
-    like = outcome(replace(entry, like="a", times=30), graph, 3, board(before), Countdown(10), train)
-    assert (like.status, like.reason) == ("not started", "would take about 30 s, 10 s left")
+    like = outcome(replace(entry, like="a", times=90), graph, 3, board(before), Countdown(10), train)
+    assert (like.status, like.reason) == ("not started", "a run would take about 30 s, 10 s left")
     trial = outcome(entry, graph, 3, board(before), Countdown(5, 5, 5, 5, 5, 1e-9), train)
     if entry is QUICK:
         assert trial.status == "stopped"
@@ -173,22 +176,101 @@ def test_not_enough_time(entry: Entry) -> None:
         assert ended.reason.startswith("out of time at epoch ")
 
 
-def test_runs_one_after_another_out_of_time() -> None:
-    limit = TimeLimit(Countdown(9, -1), runs=3, enforced=True)
-    limit([])
-    with pytest.raises(OutOfTimeError, match="out of time"):
+def test_runs_that_have_no_time_are_trained_later() -> None:
+    """An entry keeps the runs that it has, and gives the same as one that had time for all."""
+    graph = small_graph()
+    splits = make_splits(graph, "geom-gcn", 3)
+    trained = dict[str, Any]()
+    allowed = {"logistic": 1, "mlp": 2}
+
+    def train(entry: Entry, watch: Any) -> Any:
+        factory, recipe = configure(entry.model, graph, PRESET, **entry.options)
+        done, most = trained.get(entry.name, ()), allowed.get(entry.name, 3)
+
+        def limited(replicas: Any) -> None:
+            watch(replicas)
+            if not replicas and not done and watch.calls == most:
+                raise OutOfTimeError("no time is left")
+            for replica in replicas[most:] if not done else ():
+                replica.run.failure = OUT_OF_TIME
+
+        trained[entry.name] = fit(factory, graph, splits, recipe, progress=False, watch=limited, finished=done)
+        return Member(factory, recipe, trained[entry.name])
+
+    shown, found = list[tuple[str, int]](), board()
+    run_race(
+        *([QUICK, SHALLOW], graph, 3, found, Clock(None), train, {}),
+        show=lambda row: shown.append((row.entry.name, row.postponed)),
+    )
+    assert shown[:2] == [("mlp", 1), ("logistic", 2)]
+    assert {("mlp", 0), ("logistic", 0)} < set(shown)
+    whole = board()
+    run_race([QUICK, SHALLOW], graph, 3, whole, Clock(None), trainer(graph, splits), {})
+    for name in ("mlp", "logistic"):
+        assert found.row(name).figures("accuracy") == whole.row(name).figures("accuracy")  # type: ignore[union-attr]
+
+
+def test_rank_of_an_entry_without_all_runs() -> None:
+    """It is compared with others on the runs that it has: the first split is an easy one."""
+    better, worse = row("b", 92), row("w", 88)
+    partial = [
+        replace(one, validation=[*one.validation, {}, {}], test=[*one.test, {}, {}], postponed=2)
+        for one in (better, worse)
+    ]
+    found = board(row("a", 90, 70, 71), *partial, row("f", 95, None, 71))
+    assert [one.entry.name for one in found.ranked()] == ["b", "a", "w", "f"]
+    assert found.score(partial[0]) == pytest.approx(79)
+    assert found.score(found.rows[0]) == 77
+
+
+def test_number_of_runs_that_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of models that are trained at once, the first are kept; of others, as many as fit into the allowance."""
+    now = 100.0
+    monkeypatch.setattr("nlgnn.selection.race.time.monotonic", lambda: now)
+    recipe = Recipe(epochs=105, stopping="never")
+
+    def kept(limit: TimeLimit, step: float) -> int:
+        nonlocal now
+        replicas: Any = [
+            SimpleNamespace(run=Run(index, index, "random-60", index), recipe=recipe, epoch=1) for index in range(10)
+        ]
+        for _ in range(TRIAL_EPOCHS):
+            limit(replicas)
+            now += step
+        return sum(replica.run.failure is None for replica in replicas)
+
+    assert kept(TimeLimit(Countdown(1000), 10, True, allowance=100), 0.5) == 10
+    assert kept(TimeLimit(Countdown(1000), 10, True, allowance=60), 1.0) == 5  # 10 s per run, after 4 s
+    assert kept(TimeLimit(Countdown(1000), 10, True, allowance=20), 1.0) == 3
+    assert kept(TimeLimit(Countdown(1000), 10, True, allowance=2, most=30), 1.0) == 1
+    with pytest.raises(OutOfTimeError, match="a run would take about 14 s, 17 min left"):
+        kept(TimeLimit(Countdown(1000), 10, True, allowance=2, most=9), 1.0)
+    with pytest.raises(OutOfTimeError):
+        kept(TimeLimit(Countdown(9), 10, True), 1.0)
+
+    limit = TimeLimit(Countdown(1000), 10, True, allowance=20)
+    now += 12  # preparation
+    assert not limit.within_run(0.0)
+    for seconds in (3, 10, 10):  # the second and the third run may take 40 s together
+        now += seconds
+        limit([]) if now - limit.begun < 35 else None
+    with pytest.raises(OutOfTimeError):
         limit([])
+    late = TimeLimit(Countdown(9, -1), 3, True)
+    now += 1
+    with pytest.raises(OutOfTimeError, match="no time is left"):
+        [late([]) for _ in range(2)]
 
 
 def test_a_run_that_would_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time of a run without gradients is estimated from its steps, without what comes before the first one."""
     now = 100.0
     monkeypatch.setattr("nlgnn.selection.race.time.monotonic", lambda: now)
-    limit = TimeLimit(Countdown(20), runs=2, enforced=True)
+    limit = TimeLimit(Countdown(8), runs=2, enforced=True)
     now = 110.0  # preparation
     assert not limit.within_run(0.0)
     now = 111.0
-    with pytest.raises(OutOfTimeError, match="would take about 40 s"):  # 11 s until now, 9 s for this run, then 20 s
+    with pytest.raises(OutOfTimeError, match="would take about 20 s"):  # 11 s until now, 9 s for the rest
         limit.within_run(0.1)
     assert not TimeLimit(Countdown(30), runs=1, enforced=True).within_run(0.1)
     assert not TimeLimit(Countdown(-1), runs=1, enforced=False).within_run(0.1)
