@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from each_of import each_of
-from experiment_samples import small_graph
+from experiment_samples import Countdown, small_graph
 from nlgnn.errors import DataError, OptionError, RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
@@ -21,17 +20,10 @@ from nlgnn.selection.auto import choose_model, default_runs, is_symmetric, race_
 from nlgnn.selection.clock import Clock, parse_budget, show_seconds
 from nlgnn.selection.leaderboard import Leaderboard, Row, csv_text, read_leaderboard
 from nlgnn.selection.portfolio import PRESET, Entry
-from nlgnn.selection.race import (
-    TRIAL_EPOCHS,
-    OutOfTimeError,
-    TimeLimit,
-    expected_epochs,
-    outcome,
-    run_race,
-)
+from nlgnn.selection.race import outcome, run_race
 from nlgnn.selection.race_verdict import constant_figure, findings, not_better_than_constant
+from nlgnn.selection.time_limit import OutOfTimeError, TimeLimit
 from nlgnn.training.fit import fit
-from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import OUT_OF_TIME, Run
 from nlgnn.training.trained import Member
 
@@ -141,20 +133,6 @@ QUICK = Entry("mlp", "mlp", {"epochs": 20, "stopping": "never", "hidden": 4}, wi
 SHALLOW = Entry("logistic", "logistic", without_edges=True)
 
 
-class Countdown(Clock):
-    """A clock with some seconds left at the beginning, and none after a number of looks."""
-
-    looks = 0
-
-    def __init__(self, *left: float) -> None:
-        super().__init__(1e9)
-        self.values = list(left)
-
-    @property
-    def left(self) -> float:
-        return self.values.pop(0) if len(self.values) > 1 else self.values[0]
-
-
 @pytest.mark.parametrize("entry", [QUICK, SHALLOW], ids=["epochs", "runs"])
 def test_not_enough_time(entry: Entry) -> None:
     """Judged before it begins, after a trial, and while it trains; the first model is always trained."""
@@ -223,61 +201,6 @@ def test_rank_of_an_entry_without_all_runs() -> None:
     assert found.score(found.rows[0]) == 77
 
 
-def test_number_of_runs_that_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of models that are trained at once, the first are kept; of others, as many as fit into the allowance."""
-    now = 100.0
-    monkeypatch.setattr("nlgnn.selection.race.time.monotonic", lambda: now)
-    recipe = Recipe(epochs=105, stopping="never")
-
-    def kept(limit: TimeLimit, step: float) -> int:
-        nonlocal now
-        replicas: Any = [
-            SimpleNamespace(run=Run(index, index, "random-60", index), recipe=recipe, epoch=1) for index in range(10)
-        ]
-        for _ in range(TRIAL_EPOCHS):
-            limit(replicas)
-            now += step
-        return sum(replica.run.failure is None for replica in replicas)
-
-    assert kept(TimeLimit(Countdown(1000), 10, True, allowance=100), 0.5) == 10
-    assert kept(TimeLimit(Countdown(1000), 10, True, allowance=60), 1.0) == 5  # 10 s per run, after 4 s
-    assert kept(TimeLimit(Countdown(1000), 10, True, allowance=20), 1.0) == 3
-    assert kept(TimeLimit(Countdown(1000), 10, True, allowance=2, most=30), 1.0) == 1
-    with pytest.raises(OutOfTimeError, match="a run would take about 14 s, 17 min left"):
-        kept(TimeLimit(Countdown(1000), 10, True, allowance=2, most=9), 1.0)
-    with pytest.raises(OutOfTimeError):
-        kept(TimeLimit(Countdown(9), 10, True), 1.0)
-
-    limit = TimeLimit(Countdown(1000), 10, True, allowance=20)
-    now += 12  # preparation
-    assert not limit.within_run(0.0)
-    for seconds in (3, 10, 10):  # the second and the third run may take 40 s together
-        now += seconds
-        limit([]) if now - limit.begun < 35 else None
-    with pytest.raises(OutOfTimeError):
-        limit([])
-    late = TimeLimit(Countdown(9, -1), 3, True)
-    now += 1
-    with pytest.raises(OutOfTimeError, match="no time is left"):
-        [late([]) for _ in range(2)]
-
-
-def test_a_run_that_would_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time of a run without gradients is estimated from its steps, without what comes before the first one."""
-    now = 100.0
-    monkeypatch.setattr("nlgnn.selection.race.time.monotonic", lambda: now)
-    limit = TimeLimit(Countdown(8), runs=2, enforced=True)
-    now = 110.0  # preparation
-    assert not limit.within_run(0.0)
-    now = 111.0
-    with pytest.raises(OutOfTimeError, match="would take about 20 s"):  # 11 s until now, 9 s for the rest
-        limit.within_run(0.1)
-    assert not TimeLimit(Countdown(30), runs=1, enforced=True).within_run(0.1)
-    assert not TimeLimit(Countdown(-1), runs=1, enforced=False).within_run(0.1)
-    with pytest.raises(OutOfTimeError):
-        TimeLimit(Countdown(-1), runs=1, enforced=True).within_run(0.9)
-
-
 def test_an_entry_that_is_always_trained_ends_with_what_it_has() -> None:
     graph = small_graph()
     splits = make_splits(graph, "geom-gcn")
@@ -315,12 +238,6 @@ def test_other_seeds_of_the_best() -> None:
     before = len(found.rows)
     run_race([QUICK, SHALLOW], graph, 3, found, Clock(None), train, {}, seeds=True)
     assert len(found.rows) == before
-
-
-def test_expected_epochs() -> None:
-    assert expected_epochs(Recipe(epochs=100, stopping="never")) == 100
-    assert expected_epochs(Recipe(epochs=1000, stopping="patience", patience=60)) == 120
-    assert expected_epochs(Recipe(epochs=100, stopping="patience", patience=60)) == 100
 
 
 def test_rows_that_are_there_are_not_trained_again() -> None:
