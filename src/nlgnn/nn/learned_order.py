@@ -75,7 +75,8 @@ class LearnedOrder(Order):
         lr: Learning rate of the space.
         trained: What is learned of the space. The map, or only the weights of descriptions, while the map stays as
             it was drawn, which takes less time per step.
-        frozen: Whether nothing of the space is learned, neither its map nor weights of descriptions. A control.
+        frozen: Whether nothing of the space is learned. A control. Map and weights of descriptions stay as they
+            were at the start.
         random: Whether votes use random orders in place of projections: a control.
     """
 
