@@ -15,6 +15,7 @@ from torch import Tensor
 from nlgnn.graph.descriptions import Description
 from nlgnn.graph.features import FeaturesOnDisk
 from nlgnn.graph.graph import Graph
+from nlgnn.nn.kernels.sharded import own_table
 from nlgnn.nn.kernels.sparse import Operator
 from nlgnn.nn.kernels.streamed import StreamedFeatures
 
@@ -59,7 +60,7 @@ def features(graph: Graph) -> Tensor | Operator | StreamedFeatures:
     """
     if isinstance(graph.x, FeaturesOnDisk):
         return StreamedFeatures(graph.x)
-    return Operator.from_scipy(graph.x) if isinstance(graph.x, sparse.csr_array) else _tensor(graph.x)
+    return own_table(graph.x) if isinstance(graph.x, sparse.csr_array) else _tensor(graph.x)
 
 
 def stored(table: Description) -> Description:

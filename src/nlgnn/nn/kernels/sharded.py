@@ -117,6 +117,14 @@ def propagation(matrix: sparse.csr_array, symmetric: bool = False) -> Operator:
     return Operator.from_scipy(matrix, symmetric) if ranks is None else ShardedOperator(ranks, matrix, symmetric)
 
 
+def own_table(table: sparse.csr_array) -> Operator:
+    """Return the operator of a table with a row for each node of this rank, such as features."""
+    operator, ranks = Operator.from_scipy(table), active()
+    if ranks is not None:
+        operator.first_entry = int(ranks.table(torch.tensor(table.nnz))[: ranks.rank].sum())
+    return operator
+
+
 def sums(matrix: sparse.csr_array, axis: int) -> NDArray[np.floating]:
     """Return the sums of all rows (axis 1) or columns (axis 0) of a square matrix, over all ranks."""
     ranks = active()
@@ -132,6 +140,8 @@ def sums(matrix: sparse.csr_array, axis: int) -> NDArray[np.floating]:
 
 
 def _sums(matrix: sparse.csr_array, axis: int) -> NDArray[np.float64]:
-    if matrix.dtype == bool and axis == 1:  # SciPy would convert it to numbers, which copies it
+    if axis == 0:
+        return np.bincount(matrix.indices, matrix.data, matrix.shape[1])
+    if matrix.dtype == bool:  # SciPy would convert it to numbers, which copies it
         return np.diff(matrix.indptr).astype(np.float64)
-    return np.asarray(matrix.sum(axis=axis, dtype=np.float64))
+    return np.asarray(matrix.sum(axis=1, dtype=np.float64))

@@ -177,7 +177,9 @@ class Operator:
         if values is self.values:
             return self
         device = values.device
-        return Operator(self.pointers.to(device), self.columns.to(device), values, self.shape, self.symmetric)
+        moved = Operator(self.pointers.to(device), self.columns.to(device), values, self.shape, self.symmetric)
+        moved.first_entry = self.first_entry
+        return moved
 
     @cached_property
     def column_blocks(self) -> Operator | None:
