@@ -106,7 +106,7 @@ class Ranks:
 
     def total(self, tensor: Tensor) -> Tensor:
         """Return the sum of a tensor over all ranks, with a gradient."""
-        result: Tensor = _Total.apply(tensor, self)
+        result: Tensor = _Total.apply(tensor, self)  # type: ignore[no-untyped-call]
         return result
 
 
@@ -219,7 +219,7 @@ class Halo:
 
     def extend(self, rows: Float[Tensor, n * f]) -> Float[Tensor, m * f]:
         """Return the own rows and the needed rows, with a gradient."""
-        result: Tensor = _Extended.apply(rows, self)
+        result: Tensor = _Extended.apply(rows, self)  # type: ignore[no-untyped-call]
         return result
 
 

@@ -141,7 +141,8 @@ def sums(matrix: sparse.csr_array, axis: int) -> NDArray[np.floating]:
 
 def _sums(matrix: sparse.csr_array, axis: int) -> NDArray[np.float64]:
     if axis == 0:
-        return np.bincount(matrix.indices, matrix.data, matrix.shape[1])
+        return np.bincount(matrix.indices, matrix.data, matrix.shape[1]).astype(np.float64)
     if matrix.dtype == bool:  # SciPy would convert it to numbers, which copies it
         return np.diff(matrix.indptr).astype(np.float64)
-    return np.asarray(matrix.sum(axis=1, dtype=np.float64))
+    found: NDArray[np.float64] = np.asarray(matrix.sum(axis=1, dtype=np.float64))
+    return found

@@ -6,7 +6,7 @@ computes what its SciPy counterpart computes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from nlgnn.graph.part import rows_of
 from nlgnn.nn.kernels.ranks import Halo, Ranks, active
 from nlgnn.nn.kernels.sharded import ShardedOperator
 
-Table = NDArray[Any] | sparse.csr_array
+Table: TypeAlias = NDArray[Any] | sparse.csr_array
 COLUMNS_AT_ONCE = 16
 
 

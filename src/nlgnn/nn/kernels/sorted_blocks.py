@@ -89,16 +89,16 @@ def convolve_over_ranks(
 ) -> Float[Tensor, "n f"]:
     """Compute what `convolve_along_order` computes, for the rows of all ranks together."""
     route, first = Route(ranks, keys.detach()), int(block_limits(ranks)[ranks.rank])
-    h: Tensor = _Moved.apply(rows if factors is None else rows * factors.unsqueeze(1), route, True)
+    h: Tensor = _Moved.apply(rows if factors is None else rows * factors.unsqueeze(1), route, True)  # type: ignore[no-untyped-call]
     for layer in convs.children():
         if isinstance(layer, RowConv):
             halo = margins(ranks, layer.weight.shape[2] // 2)
-            h = _BlockConv.apply(halo.extend(h), layer.weight, layer.bias, halo.before, len(h))
+            h = _BlockConv.apply(halo.extend(h), layer.weight, layer.bias, halo.before, len(h))  # type: ignore[no-untyped-call]
         elif isinstance(layer, Dropout):
             h = layer(h, first=first)
         else:
             h = layer(h)
-    back: Tensor = _Moved.apply(h, route, False)
+    back: Tensor = _Moved.apply(h, route, False)  # type: ignore[no-untyped-call]
     return back
 
 
