@@ -60,15 +60,15 @@ class GraphPart(Graph):
         return int(self.x.shape[1])
 
     @property
-    def undirected_adjacency(self) -> sparse.csr_array:  # type: ignore[override]
+    def undirected_adjacency(self) -> sparse.csr_array:
         return pattern_of(self.undirected_weights)
 
     @property
-    def directed_adjacency(self) -> sparse.csr_array:  # type: ignore[override]
+    def directed_adjacency(self) -> sparse.csr_array:
         return pattern_of(self.directed_weights)
 
     @property
-    def past(self) -> Graph:  # type: ignore[override]
+    def past(self) -> Graph:
         return self
 
     def with_features(self, x: NDArray[np.float32] | sparse.csr_array | FeaturesOnDisk) -> GraphPart:

@@ -143,6 +143,7 @@ def _sums(matrix: sparse.csr_array, axis: int) -> NDArray[np.float64]:
     if axis == 0:
         return np.bincount(matrix.indices, matrix.data, matrix.shape[1]).astype(np.float64)
     if matrix.dtype == bool:  # SciPy would convert it to numbers, which copies it
-        return np.diff(matrix.indptr).astype(np.float64)
+        counts: NDArray[np.float64] = np.diff(matrix.indptr).astype(np.float64)
+        return counts
     found: NDArray[np.float64] = np.asarray(matrix.sum(axis=1, dtype=np.float64))
     return found
