@@ -64,6 +64,17 @@ def test_cells_are_counted(command: Command) -> None:
     assert shown.out.splitlines()[2].startswith("order")
 
 
+def test_open_cells_are_named(command: Command) -> None:
+    listed = command("reproduce", "sequence", "--list", "--out", "cells")
+    assert listed.code == 0, listed.err
+    lines = [line.strip() for line in listed.out.splitlines()]
+    names = lines[lines.index("open cell") + 1 : -1]
+    assert len(names) == int(lines[2].split()[3])
+    refused = command("reproduce", "sequence", "--cells", names[0] + "x", "--out", "cells")
+    assert refused.code == 2
+    assert names[0] in refused.err
+
+
 def test_reproduction_with_a_damaged_cell(command: Command) -> None:
     Path("cells/framework").mkdir(parents=True)
     Path("cells/framework/texas-nlmlp-random-60.json").write_text('{"runs": [')

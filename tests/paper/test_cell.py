@@ -130,6 +130,7 @@ def test_choosing_cells() -> None:
     assert choose_cells(some, [], []) == some
     assert choose_cells(some, ["h2gcn"], []) == some[2:]
     assert choose_cells(some, ["gcn", "h2gcn"], ["cora"]) == [some[1], some[3]]
+    assert choose_cells(some, [], [], [some[2].name]) == [some[2]]
     with pytest.raises(OptionError, match=r"no model 'h2gnc'.*\nDid you mean 'h2gcn'\?"):
         choose_cells(some, ["gcn", "h2gnc"], [])
     with pytest.raises(OptionError, match=r"no dataset 'texsa'.*\nDid you mean 'texas'\?"):

@@ -30,3 +30,4 @@ from .splits import RANDOM_PROTOCOLS as RANDOM_PROTOCOLS
 from .splits import Split as Split
 from .splits import make_splits as make_splits
 from .splits import random_split as random_split
+from .store import GraphStore as GraphStore

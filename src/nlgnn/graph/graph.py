@@ -17,6 +17,7 @@ from nlgnn.graph.arrays import as_features, as_floats, as_integers, pattern_of, 
 from nlgnn.graph.features import FeaturesOnDisk, row_chunks
 from nlgnn.graph.splits import TIME, Split
 
+MOST_CLASSES = 10_000  # that class numbers alone can make; each class takes a column of every output
 FeatureScaling = Literal["none", "unit-sum", "unit-l2"]
 
 
@@ -84,6 +85,13 @@ class Graph:
         edge_types: Sequence[str] = (),
     ) -> None:
         labels = as_integers(y, f"graph {name!r}: labels")
+        if not class_names and labels.max(initial=-1) >= MOST_CLASSES:
+            node = int(labels.argmax())
+            raise DataError(
+                f"graph {name!r}: node {node} has class number {labels.flat[node]}, and there would be a class for "
+                f"each number up to it, more than {MOST_CLASSES:,}.",
+                "Number the classes from 0: np.unique(y[y >= 0], return_inverse=True). Or name them in class_names.",
+            )
         values = {
             "x": as_features(x, f"graph {name!r}: features"),
             "edge_index": as_integers(edge_index, f"graph {name!r}: edges"),

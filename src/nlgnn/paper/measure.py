@@ -157,6 +157,8 @@ def _choose(
     cell: Cell, graph: Graph, splits: Sequence[Split], unfinished: Path, progress: bool
 ) -> tuple[list[dict[str, Any]], Settings]:
     """Return every candidate with its validation figure, and the options that are used."""
+    if cell.main is not None and len(cell.main.candidates) == 1:
+        return [], {**cell.main.candidates[0], **cell.changes}
     if cell.main is not None:
         main = run_cell(cell.main, unfinished.parent.parent, progress, renew=True)
         if main is None:

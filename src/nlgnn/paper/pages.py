@@ -91,6 +91,16 @@ def counts(names: Sequence[str], results: Path) -> Section:
     return Section("Cells", rows, caption("counts", rows))
 
 
+def open_cells(names: Sequence[str], results: Path) -> Section:
+    """Return the names of cells that are not measured, in the order of measuring."""
+    cells = {cell.name: cell for name in names for cell in TABLES[name].cells(results)}
+    found = [one.cell for one in read_cells(cells.values(), results).values() if one.result is None]
+    rows = [{"open cell": cell.name} for cell in sorted(found, key=plans.measuring_rank) if not lacks_files(cell)]
+    return Section(
+        "Open cells", rows, "nlgnn reproduce --cells NAME measures one of them." if rows else "All are measured."
+    )
+
+
 def _counts(measured: Collection[Measured]) -> dict[str, str]:
     older = sum(one.older for one in measured)
     done = sum(one.result is not None for one in measured)
