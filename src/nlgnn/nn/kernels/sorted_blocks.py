@@ -47,7 +47,7 @@ def places_of_limits(ranks: Ranks, integers: Int[Tensor, " n"], limits: Int[Tens
 
 
 class Route:
-    """Where the row of each node goes in the sorted order of all ranks.
+    """The way of rows from their nodes to the sorted order of all ranks, and back.
 
     Args:
         ranks: The ranks.
