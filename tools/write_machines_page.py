@@ -51,9 +51,9 @@ network. The sort of all nodes never is the bottleneck.
 ## Compared with measurements
 
 One training step of NLGCN on a graph of 500,000 nodes, with 1, 2 and 4 processes of one thread on one machine of two
-cores (gloo), measured with a prototype of the training over several processes. The three speeds of the model were chosen for this machine: 60 GFLOP/s and 11 GB/s per core, and 1.25
-GB/s for what is sent. So were the two numbers for memory, per node and per halo row. The ratios between the rows, and
-the bytes, follow from the model.
+cores (gloo), measured with a prototype of the training over several processes. The three speeds of the model were
+chosen for this machine: 60 GFLOP/s and 11 GB/s per core, and 1.25 GB/s for what is sent. So were the two numbers for
+memory, per node and per halo row. The ratios between the rows, and the bytes, follow from the model.
 
 """
 

@@ -54,7 +54,7 @@ def test_pages_are_written(command: Command) -> None:
     assert done.code == 0, done.err
     assert done.out.splitlines() == [f"page: pages/{name}.md" for name in PAGES]
     names = {path.name for path in Path("pages").glob("*.svg")}
-    assert names == {"sequence-texas.svg", "sequence-chameleon.svg", "order.svg", "order-degrades.svg"}
+    assert names == {"sequence-texas.svg", "sequence-chameleon.svg", "order.svg", "order-noise.svg"}
 
 
 def test_cells_are_counted(command: Command) -> None:
@@ -62,6 +62,17 @@ def test_cells_are_counted(command: Command) -> None:
     assert shown.code == 0, shown.err
     assert shown.out.splitlines()[1].split() == ["table", "measured", "older", "open", "without", "files"]
     assert shown.out.splitlines()[2].startswith("order")
+
+
+def test_open_cells_are_named(command: Command) -> None:
+    listed = command("reproduce", "sequence", "--list", "--out", "cells")
+    assert listed.code == 0, listed.err
+    lines = [line.strip() for line in listed.out.splitlines()]
+    names = lines[lines.index("open cell") + 1 : -1]
+    assert len(names) == int(lines[2].split()[3])
+    refused = command("reproduce", "sequence", "--cells", names[0] + "x", "--out", "cells")
+    assert refused.code == 2
+    assert names[0] in refused.err
 
 
 def test_reproduction_with_a_damaged_cell(command: Command) -> None:

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from sample_cells import write
 
-from nlgnn.paper.benchmark import CONDITIONS, ENTRIES, benchmark_cells, benchmark_sections, entry_cells
+from nlgnn.models.registry import get_system
+from nlgnn.paper.benchmark import (
+    CONDITIONS,
+    DATA,
+    ENTRIES,
+    GRAPHS,
+    Answer,
+    benchmark_cells,
+    benchmark_sections,
+    entry_cells,
+    non_local_cells,
+)
 from nlgnn.paper.cell import Cell, read_cells
 from nlgnn.report.table import Section
 
@@ -44,18 +56,48 @@ def test_label_input_is_shown_apart(tmp_path: Path) -> None:
     assert row["test, without label input"].startswith("79.0")
 
 
-def test_non_local_versions_are_those_of_the_best_local_model(tmp_path: Path) -> None:
-    cells = write_graph("texas", tmp_path, {"kernel": (95.0, 95.0), "bank": (90.0, 80.0)})
-    versions = {cell.condition: cell for cell in cells if cell.main is not None}
-    assert list(versions) == ["local", *CONDITIONS]  # kernel has no non-local version
-    assert versions["local"].system == "bank"
-    assert versions["non-local"].system == "nl-bank"
-    for name, figure in {"local": 80.0, "non-local": 82.0, "kernel 1": 81.0, "random order": 79.0}.items():
-        write(versions[name], tmp_path, [figure + 0.1 * run for run in range(30)], seeds=3)
-    row = sections(cells, tmp_path)[-1].rows[0]
-    assert row["non-local − local"].startswith("+2.0")
-    assert row["non-local − kernel 1"].startswith("+1.0")
-    assert row["non-local − random order"].startswith("+3.0")
+def test_a_comparison_trains_the_same_splits_and_seeds() -> None:
+    for graph in DATA["comparisons"]:
+        cells = [cell for cell in non_local_cells() if cell.dataset == graph]
+        assert [cell.condition for cell in cells] == ["local", *CONDITIONS]
+        assert all(cell.main == cells[0].main for cell in cells)
+        assert len({(cell.seeds, cell.schedule.splits, cell.protocol) for cell in cells}) == 1
+        assert {get_system(cell.system).local for cell in cells[1:]} == {get_system(cells[0].system).name}
+        assert len({str(cell.changes) for cell in cells}) == 4
+
+
+def test_graphs_that_are_left_out_are_named(tmp_path: Path) -> None:
+    rows = {row["graph"]: row for row in sections(write_graph("texas", tmp_path, {}), tmp_path)[-2].rows}
+    assert rows["squirrel"]["answer"] == Answer.UNPLANNED
+    assert set(DATA["comparisons"]) | {"squirrel"} == set(GRAPHS)
+
+
+@pytest.mark.parametrize(
+    ("figures", "expected"),
+    [
+        ({"local": 80.0, "non-local": 82.0, "kernel 1": 81.0, "random order": 79.0}, Answer.YES),
+        ({"local": 80.0, "non-local": 82.0, "kernel 1": 83.0, "random order": 79.0}, Answer.PARTLY),
+        ({"local": 80.0, "non-local": 82.0, "kernel 1": 81.0}, Answer.OPEN),
+        ({"local": 80.0, "non-local": 78.0}, Answer.WORSE),
+        ({"local": 80.0, "non-local": 80.0}, Answer.SAME),
+        ({"local": 80.0}, Answer.OPEN),
+    ],
+)
+def test_the_answer_follows_from_the_differences(figures: dict[str, float], expected: Answer, tmp_path: Path) -> None:
+    # Differences that do not vary are never clear.
+    write_graph("texas", tmp_path, {})
+    cells = [cell for cell in benchmark_cells(tmp_path) if cell.dataset == "texas"]
+    for cell in cells:
+        if cell.main is not None and cell.condition in figures:
+            varied = 0.1 if cell.condition == "non-local" else 0.0
+            tests = [figures[cell.condition] + varied * (-1) ** run for run in range(30)]
+            write(cell, tmp_path, tests, seeds=3)
+    answers = sections(cells, tmp_path)[-2]
+    assert answers.rows[0]["graph"] == "texas"
+    assert answers.rows[0]["answer"] == expected
+    if expected is Answer.YES:
+        assert answers.rows[0]["non-local − local"].startswith("+2.0")
+        assert answers.rows[0]["splits"] == "10 of 10"
 
 
 def test_some_models_only(tmp_path: Path) -> None:
@@ -70,4 +112,3 @@ def test_open_cells_do_not_win(tmp_path: Path) -> None:
     found = sections(list(cells.values()), tmp_path)
     assert found[0].rows[0]["chosen model"] == "mlp"
     assert {row["model"] for row in found[1].rows} == {name for name in ENTRIES if name in cells}
-    assert not [cell for cell in benchmark_cells(tmp_path) if cell.main is not None]  # not before all are measured

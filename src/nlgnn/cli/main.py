@@ -47,7 +47,7 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 COMMANDS = (
     *("train", "tune", "diagnose", "predict", "report", "leaderboard", "explain", "export", "demo"),
     *("store", "plan"),
-    *("datasets", "models", "reproduce"),
+    *("datasets", "models", "info", "reproduce"),
 )
 GENERATED = {
     "train": "Train a model on a graph: nlgnn train texas --model nlmlp",

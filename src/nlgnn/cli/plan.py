@@ -40,10 +40,10 @@ def plan(
     Nothing is measured: the parts of a training step are calculated from a cost model and added up. Set the speeds to
     those of your machines.
     """
+    from nlgnn.limits import parse_size
     from nlgnn.report.table import markdown_table
     from nlgnn.report.text import sections_page
     from nlgnn.training.machines import ADVICE, Machine, Workload, estimate
-    from nlgnn.training.recipe import parse_size
 
     try:
         size = parse_size(memory)

@@ -46,9 +46,10 @@ def reproduce(
     out: Annotated[Path | None, typer.Option(help="Folder of cells: results, or runs/quick with --quick.")] = None,
     systems: Annotated[str, typer.Option(help="Only these models, separated by commas.")] = "",
     datasets: Annotated[str, typer.Option(help="Only these datasets, separated by commas.")] = "",
+    cells: Annotated[str, typer.Option(help="Only these cells, separated by commas.")] = "",
     quick: Annotated[bool, typer.Option("--quick", help="Try it out with almost no training on two datasets.")] = False,
     table_only: Annotated[bool, typer.Option("--table", help="Show measured cells; measure nothing.")] = False,
-    list_only: Annotated[bool, typer.Option("--list", help="Count measured, older and open cells.")] = False,
+    list_only: Annotated[bool, typer.Option("--list", help="Count cells; with TABLE, name open ones.")] = False,
     pages: Annotated[Path | None, typer.Option(help="Write the generated pages to this folder.")] = None,
     form: Annotated[Format, typer.Option("--format", help="The format of printed tables.")] = Format.CONSOLE,
 ) -> None:
@@ -73,23 +74,27 @@ def reproduce(
     tables = {name: paper_pages.get_table(name) for name in chosen_names}
     results = out or Path("runs/quick" if quick else "results")
     if list_only:
-        console.print(sections_page([paper_pages.counts(names or TABLE_NAMES, results)], console.width))
+        counted = [paper_pages.counts(names or TABLE_NAMES, results)]
+        counted += [paper_pages.open_cells(names, results)] if names else []
+        console.print(sections_page(counted, console.width))
         return
     if pages is not None:
         for path in paper_pages.write_pages(pages, results):
             console.print(f"page: {path}", soft_wrap=True, markup=False)
         return
-    selection = Selection(list(tables), comma_separated(systems), comma_separated(datasets), quick)
+    selection = Selection(
+        list(tables), comma_separated(systems), comma_separated(datasets), comma_separated(cells), quick
+    )
     failed = [] if table_only else measure(selection, results)
-    cells = selection.cells(results)
-    if not any((results / store / f"{name}.json").exists() for store, name in cells):
+    found = selection.cells(results)
+    if not any((results / store / f"{name}.json").exists() for store, name in found):
         raise DataError(f"there are no measured cells in {results}.", "Name their folder with --out, or measure them.")
     sections: list[Section] = []
     for table in tables.values():
         keys = dict.fromkeys((cell.store, cell.name) for cell in table.cells(results))
-        sections += table.sections(read_cells([cells[key] for key in keys if key in cells], results))
+        sections += table.sections(read_cells([found[key] for key in keys if key in found], results))
     notice = [Section("A try-out with almost no training: these are not results.", [], "")] if quick else []
-    show(selection, [*notice, *sections], cells, results, form, out)
+    show(selection, [*notice, *sections], found, results, form, out)
     if failed:
         raise NlgnnError(f"not measured: {', '.join(failed)}.", "The errors are printed above.")
 
@@ -101,11 +106,14 @@ class Selection:
         tables: The names of the tables.
         systems: The names of the models, all if empty.
         datasets: The names of the datasets, all if empty.
+        names: The names of the cells, all if empty.
         quick: Select the quick variant of each cell.
     """
 
-    def __init__(self, tables: list[str], systems: list[str], datasets: list[str], quick: bool) -> None:
-        self.tables, self.systems, self.datasets, self.quick = tables, systems, datasets, quick
+    def __init__(
+        self, tables: list[str], systems: list[str], datasets: list[str], names: list[str], quick: bool
+    ) -> None:
+        self.tables, self.systems, self.datasets, self.names, self.quick = tables, systems, datasets, names, quick
 
     def cells(self, results: Path) -> dict[tuple[str, str], Cell]:
         """Return the cells by store and name. Some depend on results: controls belong to the model that was chosen."""
@@ -113,7 +121,7 @@ class Selection:
         from nlgnn.paper.pages import TABLES
 
         every = [cell for name in self.tables for cell in TABLES[name].cells(results)]
-        chosen = choose_cells(every, self.systems, self.datasets)
+        chosen = choose_cells(every, self.systems, self.datasets, self.names)
         if self.quick:
             chosen = [cell.quick() for cell in chosen if self.datasets or cell.dataset in QUICK_DATASETS]
         return {(cell.store, cell.name): cell for cell in chosen}  # tables share cells
@@ -123,7 +131,11 @@ class Selection:
         default = [name for name in TABLE_NAMES if name not in ON_REQUEST]
         words = ["nlgnn", "reproduce", *(self.tables if self.tables != default else []), "--table"]
         words += ["--quick"] * self.quick
-        options = {"--systems": ",".join(self.systems), "--datasets": ",".join(self.datasets)}
+        options = {
+            "--systems": ",".join(self.systems),
+            "--datasets": ",".join(self.datasets),
+            "--cells": ",".join(self.names),
+        }
         options["--format"] = form if form != Format.CONSOLE else ""
         return shlex.join(words + [word for option, value in options.items() if value for word in (option, value)])
 

@@ -42,8 +42,8 @@ def store(**flags: Any) -> None:
 
 def _memory(text: str | None) -> int:
     """Return the limit of memory: by default half of this machine's."""
+    from nlgnn.limits import parse_size
     from nlgnn.tables.table_files import memory_bytes
-    from nlgnn.training.recipe import parse_size
 
     if text is None:
         return memory_bytes() // 2

@@ -5,13 +5,27 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from nlgnn.datasets.catalog import CATALOG
 from nlgnn.models.registry import SYSTEMS, get_system
-from nlgnn.paper.cell import NOTHING, OPEN, Cell, Found, Measured, Settings, caption, difference, read_cells
+from nlgnn.paper.cell import (
+    NOTHING,
+    OPEN,
+    SHORTER,
+    SPLITS,
+    Cell,
+    Difference,
+    Found,
+    Measured,
+    Schedule,
+    Settings,
+    caption,
+    difference,
+)
 from nlgnn.paper.plans import WEBKB
 from nlgnn.report.table import Rows, Section
 from nlgnn.selection.controls import CONTROLS
@@ -91,21 +105,33 @@ def chosen(found: Sequence[Measured], labels: bool = True) -> Measured | None:
     return max(known, key=lambda one: one.validation.mean if one.validation else 0.0, default=None)
 
 
-def non_local_cells(results: Path) -> list[Cell]:
-    """Return, for the best local model of each graph whose cells are complete, its non-local version and controls."""
+def splits_of(graph: str) -> int:
+    """Return the number of public splits of a graph."""
+    return int(GRAPHS[graph].get("splits", SPLITS))
+
+
+def non_local_version(system: str) -> str | None:
+    """Return the name of the non-local version of a model, if it has one."""
+    found = (one.name for one in SYSTEMS.values() if one.local == get_system(system).name and one.kind == "non-local")
+    return next(found, None)
+
+
+def non_local_cells() -> list[Cell]:
+    """Return the local model that is compared on each graph, its non-local version and the controls of that."""
     cells = []
-    for graph in GRAPHS:
-        found = [one for one in read_cells(entry_cells(), results, check=False).values() if one.cell.dataset == graph]
-        wrapped = [one for one in found if f"nl-{get_system(one.cell.system).name}" in SYSTEMS]
-        best = chosen(wrapped)
-        if best is not None and all(one.result for one in wrapped):
-            cells += [_companion(best.cell, best.cell.system, "local", {})]
-            system, options = f"nl-{get_system(best.cell.system).name}", DATA["non_local"]
-            cells += [_companion(best.cell, system, name, {**options, **change}) for name, change in CONDITIONS.items()]
+    for graph, stated in DATA["comparisons"].items():
+        main = entry_cell(ENTRIES[stated["entry"]], graph)
+        schedule = Schedule(splits=stated.get("splits", splits_of(graph)))
+        version = non_local_version(main.system) or main.system
+        cells.append(_companion(main, main.system, "local", {}, schedule))
+        cells += [
+            _companion(main, version, name, {**DATA["non_local"], **change}, schedule)
+            for name, change in CONDITIONS.items()
+        ]
     return cells
 
 
-def _companion(main: Cell, system: str, condition: str, changes: Settings) -> Cell:
+def _companion(main: Cell, system: str, condition: str, changes: Settings, schedule: Schedule) -> Cell:
     return Cell(
         "benchmark",
         main.dataset,
@@ -113,6 +139,7 @@ def _companion(main: Cell, system: str, condition: str, changes: Settings) -> Ce
         system,
         protocol=main.protocol,
         preset=main.preset,
+        schedule=schedule,
         condition=condition,
         main=main,
         changes=changes,
@@ -122,7 +149,7 @@ def _companion(main: Cell, system: str, condition: str, changes: Settings) -> Ce
 
 def benchmark_cells(results: Path) -> list[Cell]:
     """Return all cells: the models, then the non-local versions of the best local models."""
-    return [*entry_cells(), *non_local_cells(results)]
+    return [*entry_cells(), *non_local_cells()]
 
 
 def benchmark_sections(found: Found) -> list[Section]:
@@ -139,7 +166,7 @@ def benchmark_sections(found: Found) -> list[Section]:
     for start in range(0, len(graphs), GRAPHS_PER_TABLE):
         part = graphs[start : start + GRAPHS_PER_TABLE]
         sections.append(_matrix(f"Seconds per run: {', '.join(part)}", entries, part, "benchmark-seconds"))
-    return [*sections, *([_versions(versions)] if versions else [])]
+    return [*sections, *_versions(entries, versions)]
 
 
 def _summary(entries: Sequence[Measured], graphs: Sequence[str]) -> Section:
@@ -178,17 +205,64 @@ def _seconds(one: Measured) -> str:
     return OPEN if one.result is None else f"{one.result['seconds'] / max(1, len(one.tests)):.2g}"
 
 
-def _versions(versions: Sequence[Measured]) -> Section:
+class Answer(StrEnum):
+    """The answers to the question whether non-local mixing helps the best local model of a graph."""
+
+    YES = "Yes: clearly better than the local model and both controls."
+    PARTLY = "In part: clearly better than the local model, not than both controls."
+    SAME = "No clear difference from the local model."
+    WORSE = "No: clearly worse than the local model."
+    OPEN = "Not measured yet."
+    UNPLANNED = "Not measured: the comparison takes about two hours."
+
+
+def answer(differences: Mapping[str, Difference | None]) -> Answer:
+    """Return the answer that follows from a non-local model minus its local part and minus each control.
+
+    Args:
+        differences: The differences from "local" and from each control; None while a cell is open.
+    """
+    from_local, *from_controls = (differences[name] for name in ("local", *CONTROLS))
+    if from_local is None:
+        return Answer.OPEN
+    if from_local.interval.is_below_zero:
+        return Answer.WORSE
+    if not from_local.interval.is_above_zero:
+        return Answer.SAME
+    known = [one for one in from_controls if one is not None]
+    if not all(one.interval.is_above_zero for one in known):
+        return Answer.PARTLY
+    return Answer.YES if len(known) == len(CONTROLS) else Answer.OPEN
+
+
+def _versions(entries: Sequence[Measured], versions: Sequence[Measured]) -> list[Section]:
+    """Return the answer for each graph, and the figures that it follows from."""
     by_graph: dict[str, dict[str, Measured]] = {}
     for one in versions:
         by_graph.setdefault(one.cell.dataset, {})[one.cell.condition] = one
-    rows: Rows = []
-    for graph, own in by_graph.items():
-        if not {"local", *CONDITIONS} <= own.keys():  # only some models were asked for
-            continue
-        row = {"graph": graph, "local model": own["local"].cell.main.condition if own["local"].cell.main else ""}
-        row |= {name: own[name].figure for name in ("local", *CONDITIONS)}
-        others = ("local", *CONTROLS)
-        row |= {f"non-local − {name}": str(difference([(own["non-local"], own[name])]) or OPEN) for name in others}
-        rows.append(row)
-    return Section("Non-local versions of the best local models", rows, caption("benchmark-versions", rows), "", 2)
+    complete = {graph: by_graph[graph] for graph in GRAPHS if {"local", *CONDITIONS} <= by_graph.get(graph, {}).keys()}
+    if not complete:  # only some models were asked for
+        return []
+    answers: Rows = []
+    figures: Rows = []
+    for graph, own in complete.items():
+        main = own["local"].cell.main
+        local = main.condition if main else NOTHING
+        others = {name: difference([(own["non-local"], own[name])]) for name in ("local", *CONTROLS)}
+        better = chosen([one for one in entries if one.cell.dataset == graph and non_local_version(one.cell.system)])
+        splits = f"{own['local'].cell.schedule.splits} of {splits_of(graph)}"
+        row = {"graph": graph, "local model": local, "splits": splits, "answer": answer(others).value}
+        answers.append(row | {f"non-local − {name}": str(found or OPEN) for name, found in others.items()})
+        # The number of splits is in the table above, so its mark is left out.
+        test = {name: own[name].figure.replace(SHORTER, "") for name in ("local", *CONDITIONS)}
+        now = better.cell.condition if better else OPEN
+        figures.append({"graph": graph, "local model": local, "best by validation now": now, **test})
+    for graph in set(GRAPHS) - set(DATA["comparisons"]):
+        blank = dict.fromkeys(answers[0], NOTHING)
+        answers.append(blank | {"graph": graph, "answer": Answer.UNPLANNED.value})
+    counted = {one.name: sum(row["answer"] == one for row in answers) for one in Answer}
+    words = caption("benchmark-answers", answers, seeds=SEEDS, **counted)
+    return [
+        Section("Does non-local mixing help the best local models?", answers, words, text_columns=4),
+        Section("Non-local versions of the best local models", figures, caption("benchmark-versions", figures), "", 3),
+    ]

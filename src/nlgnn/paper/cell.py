@@ -49,11 +49,10 @@ class Schedule:
 
 
 class Planted(NamedTuple):
-    """A generated graph with a planted order, in place of a dataset."""
+    """A generated graph in place of a dataset: its seed, and the random links per node of planted roles."""
 
     seed: int
-    nuisance: int = 0
-    label_share: float = 1.0
+    noise: int = 0
 
 
 @dataclass(frozen=True)
@@ -328,17 +327,24 @@ def check_unchanged(where: Path | str, recorded: Settings, today: Settings) -> N
             raise DataError(f"{where} was measured with {name}={recorded[name]}; now it is {value}.", REMEDY)
 
 
-def choose_cells(cells: Sequence[Cell], systems: Sequence[str], datasets: Sequence[str]) -> list[Cell]:
-    """Return the cells of the named systems and datasets. No names select all."""
-    for what, names, known in (
+def choose_cells(
+    cells: Sequence[Cell], systems: Sequence[str], datasets: Sequence[str], names: Sequence[str] = ()
+) -> list[Cell]:
+    """Return the cells of the named systems and datasets, and with these names. An empty selection selects all."""
+    for what, wanted, known in (
         ("model", systems, {cell.system for cell in cells} - {""}),
         ("dataset", datasets, {cell.dataset for cell in cells}),
+        ("cell", names, {cell.name for cell in cells}),
     ):
-        for name in names:
+        for name in wanted:
             if name not in known:
                 raise OptionError(f"this table has no {what} {name!r}.", nearest(name, sorted(known)))
     return [
-        cell for cell in cells if (not systems or cell.system in systems) and (not datasets or cell.dataset in datasets)
+        cell
+        for cell in cells
+        if (not systems or cell.system in systems)
+        and (not datasets or cell.dataset in datasets)
+        and (not names or cell.name in names)
     ]
 
 

@@ -21,7 +21,7 @@ from polars.exceptions import PanicException, PolarsError
 
 from nlgnn.errors import DataError
 from nlgnn.graph.audit import listed
-from nlgnn.tables.table_files import BOM, HOW_TO_SAVE, Content, not_utf8
+from nlgnn.tables.table_files import BOM, HOW_TO_SAVE, Content, check_table_memory, not_utf8
 from nlgnn.tables.values import Table, check_distinct
 
 DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons"}
@@ -110,6 +110,7 @@ def read_delimited(content: Content, ending: str) -> Table:
     """
     layout = read_layout(content, ending)
     path, names, notes = content.path, layout.names, list(layout.notes)
+    check_table_memory(content, len(names))
     frame = layout.parse(content.source(), layout.header_line)
     kept = None
     if frame.get_column(names[-1]).has_nulls():  # polars fills short rows with nulls

@@ -24,7 +24,8 @@ from nlgnn.tables.csv import (
     read_layout,
     without_blank_rows,
 )
-from nlgnn.tables.table_files import Content, damaged, form_of, open_content, open_parquet, read_json_lines
+from nlgnn.tables.json_lines import read_json_lines
+from nlgnn.tables.table_files import Content, damaged, form_of, open_content, open_parquet
 from nlgnn.tables.values import NoRowsError, Table
 
 SMALLEST_BLOCK, LARGEST_BLOCK = 1 << 16, 1 << 25  # bytes of a text file that are parsed at once
@@ -59,7 +60,7 @@ class LargeTable:
             start += frame.height
 
 
-def open_large_table(path: str | Path, folder: Path, memory: int, by_column: bool = True) -> LargeTable:
+def open_large_table(path: str | Path, folder: Path, memory: int) -> LargeTable:
     """Open a table without reading it into memory.
 
     Text formats are written to a Parquet file first, a block at a time; JSON lines alone are read into memory.
@@ -68,7 +69,6 @@ def open_large_table(path: str | Path, folder: Path, memory: int, by_column: boo
         path: The file.
         folder: A folder for temporary files.
         memory: The number of bytes to use.
-        by_column: Whether whole columns will be loaded, so that they must fit into memory.
 
     Raises:
         DataError: If the file is missing, damaged or empty. The error names the first faulty line.
@@ -79,10 +79,10 @@ def open_large_table(path: str | Path, folder: Path, memory: int, by_column: boo
     if form == "json":
         return _in_memory(read_json_lines(content))
     if form == "parquet":
-        return _of_parquet(open_parquet(content, by_column, mapped=False), content)
+        return _of_parquet(open_parquet(content, whole=False), content)
     target = folder / "table.parquet"
     size = int(np.clip(memory * IN_MEMORY_SHARE, SMALLEST_BLOCK, LARGEST_BLOCK))
-    return _delimited(read_layout(content, ending), target, size, by_column)
+    return _delimited(read_layout(content, ending), target, size)
 
 
 def _in_memory(table: Table) -> LargeTable:
@@ -133,7 +133,7 @@ def _frame(batches: list[Any], columns: Sequence[str]) -> pl.DataFrame:
     return pl.DataFrame([pl.Series(name, found.column(name)) for name in columns])
 
 
-def _delimited(layout: Layout, target: Path, size: int, by_column: bool) -> LargeTable:
+def _delimited(layout: Layout, target: Path, size: int) -> LargeTable:
     """Return a text file as a table, whose cells are written to a Parquet file."""
     commas, numbers, blanks = _write_cells(layout, target, size)
     changed = [name for name in layout.names if name in commas & numbers] if layout.delimiter == ";" else []
@@ -144,7 +144,7 @@ def _delimited(layout: Layout, target: Path, size: int, by_column: bool) -> Larg
     if changed:
         notes.append(DECIMAL_COMMAS.format(path, listed(map(repr, changed))))
     try:
-        stored = _of_parquet(open_parquet(content, by_column, mapped=False), content)
+        stored = _of_parquet(open_parquet(content, whole=False), content)
     except NoRowsError as error:
         raise NoRowsError(error.what.replace(str(target), str(path)), error.how) from None
 

@@ -221,7 +221,7 @@ class _Builder:
         where = f"{nodes.source} ({'its rows' if roles.id is None else repr(roles.id)})"
         self.tell("reading edges", 0)
         try:
-            large = open_large_table(path, self.work / "edges", self.memory, by_column=False)
+            large = open_large_table(path, self.work / "edges", self.memory)
         except NoRowsError as error:
             return ids, EdgeList(self.work / "edge-list", len(ids), False), [error.what]
         table = large.table

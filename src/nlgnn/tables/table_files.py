@@ -1,17 +1,18 @@
-"""Tables from data frames and files, which are checked before they are parsed; Parquet and JSON lines."""
+"""Tables from data frames and files, which are checked before they are parsed; Parquet and JSON lines.
+
+The memory of a table is estimated from the numbers of its rows and columns, which may be large in a small compressed
+file.
+"""
 
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import shutil
 import stat
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedIOBase, BytesIO
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -19,6 +20,7 @@ import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
 from nlgnn.errors import DataError, OptionError, nearest
+from nlgnn.limits import require_memory, room
 from nlgnn.tables.values import Table, check_distinct
 
 PARQUET, JSON_LINES, DELIMITED = (".parquet", ".pq"), (".jsonl", ".ndjson", ".json"), (".csv", ".tsv")
@@ -44,10 +46,9 @@ HOW_TO_SAVE = "Save the table as CSV (in Excel: CSV UTF-8), TSV, Parquet or JSON
 # of numbers and names rarely shrinks to a fiftieth.
 NEVER_TOO_LARGE, LARGEST_RATIO = 1 << 30, 200
 CHUNK = 1 << 20
-BYTES_PER_CELL = 16  # of a short text; numbers take half
-HOW_TO_WRITE_JSON = 'Write one object per line, such as {"id": "a", "age": 3}, and null for a missing value.'
-JSON_KINDS = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}
-JSON_KINDS |= {dict: "an object", type(None): ""}
+# Memory from reading a table to the graph that is made of it, measured on tables of a million rows.
+BYTES_PER_ROW, BYTES_PER_TEXT, BYTES_PER_VALUE = 130, 24, 10
+SELECT_ROWS = "Select the rows and columns that you need first, or allow more memory."
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,10 @@ class Content:
         """Open the bytes as a file."""
         source = self.source()
         return source.open("rb") if isinstance(source, Path) else source
+
+    def size(self) -> int:
+        """Return the number of bytes."""
+        return (self.unpacked_path or self.path).stat().st_size if self.unpacked is None else len(self.unpacked)
 
     def head(self, size: int = 1 << 16) -> bytes:
         """Return the first bytes."""
@@ -159,6 +164,8 @@ def _unpack(file: BufferedIOBase, path: Path, unpacked: IO[bytes], *limit: Any) 
             while chunk := stream.read(CHUNK):
                 size += unpacked.write(chunk)
                 check_unpacked_size(size, packed_size, path, *limit)
+                if not limit:
+                    require_memory(CHUNK, path, SELECT_ROWS)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path} is damaged or was cut off ({error}).", "Copy it again; gzip -t tests it.") from error
 
@@ -174,6 +181,25 @@ def check_unpacked_size(
             f"{path} unpacks to more than {size / 1e9:.1f} GB, which is more than {reason}.",
             "If you expect this size, unpack the file first, or save it as Parquet, and name the new file.",
         )
+
+
+def check_table_memory(content: Content, columns: int) -> None:
+    """Raise an error if a table of text needs more memory than there is, estimated from its lines and columns."""
+    size = content.size()
+    per_row = BYTES_PER_ROW + BYTES_PER_TEXT * columns
+
+    def needed(rows: int) -> int:
+        return size + rows * per_row
+
+    allowed, _ = room()
+    if allowed is not None and needed(size) > allowed:  # else there is room even for rows of one byte
+        require_memory(needed(count_lines(content)), f"{content.path}", SELECT_ROWS)
+
+
+def count_lines(content: Content) -> int:
+    """Return the number of line ends."""
+    with content.opened() as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(CHUNK), b""))
 
 
 def memory_bytes() -> int:
@@ -231,6 +257,7 @@ def _from_pandas(frame: Any, what: str) -> pl.DataFrame:
 
 def _read_file(path: Path) -> Table:
     from nlgnn.tables.csv import read_delimited
+    from nlgnn.tables.json_lines import read_json_lines
 
     content = open_content(path)
     form, ending = form_of(content)
@@ -251,15 +278,15 @@ def form_of(content: Content) -> tuple[Literal["parquet", "json", "delimited"], 
     ) else "delimited", ending
 
 
-def open_parquet(content: Content, by_column: bool = True, mapped: bool = True) -> Table:
+def open_parquet(content: Content, whole: bool = True) -> Table:
     """Open a Parquet file whose columns are read when they are used.
 
     pyarrow reads it, because it reports a damaged file where polars would panic.
 
     Args:
         content: The file.
-        by_column: Whether columns are loaded whole, so that they must fit into memory.
-        mapped: Whether the file is mapped, which is faster, but keeps what was read in memory as long as there is room.
+        whole: Whether the whole table must fit into memory. The file is then mapped, which is faster, but keeps in
+            memory what was read as long as there is room.
     """
     import pyarrow
     from pyarrow import parquet
@@ -267,15 +294,14 @@ def open_parquet(content: Content, by_column: bool = True, mapped: bool = True) 
     faults = (pyarrow.ArrowException, OSError, PolarsError, PanicException, TypeError, ValueError)
     source = content.source()
     try:
-        file = parquet.ParquetFile(source if isinstance(source, BytesIO) else str(source), memory_map=mapped)
+        file = parquet.ParquetFile(source if isinstance(source, BytesIO) else str(source), memory_map=whole)
         columns, num_rows = tuple(file.schema_arrow.names), file.metadata.num_rows
     except faults as error:
         raise damaged(content, error) from error
-    if by_column and num_rows * BYTES_PER_CELL > memory_bytes() // 2:  # a few bytes can encode one value 10^12 times
-        raise DataError(
-            f"{content.path} says that it has {num_rows:,} rows: one column takes half of this machine's memory.",
-            "If this is right, select the rows that you need first.",
-        )
+    if whole:
+        values = num_rows * len(columns)  # a few bytes can encode one value 10^12 times
+        needed = num_rows * BYTES_PER_ROW + values * BYTES_PER_VALUE + most_list_values(file.metadata) * BYTES_PER_VALUE
+        require_memory(needed, f"{content.path}, which has {num_rows:,} rows,", SELECT_ROWS)
 
     def load(name: str) -> pl.Series:
         try:
@@ -291,69 +317,23 @@ def open_parquet(content: Content, by_column: bool = True, mapped: bool = True) 
     return Table(str(content.path), columns, num_rows, load)
 
 
+def most_list_values(metadata: Any) -> int:
+    """Return the largest number of values in the lists of a column of a Parquet file, whose columns are read singly."""
+    sums = [0] * metadata.num_columns
+    for group in range(metadata.num_row_groups):
+        of_group = metadata.row_group(group)
+        sums = [
+            total + max(0, of_group.column(place).num_values - of_group.num_rows) for place, total in enumerate(sums)
+        ]
+    return max(sums, default=0)
+
+
 def damaged(content: Content, error: object, where: str = "") -> DataError:
     """Return the error about a Parquet file that cannot be read."""
     reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
     return DataError(
         f"{content.path}{where} cannot be read as Parquet ({reason}).", "It is damaged or was cut off: copy it again."
     )
-
-
-def read_json_lines(content: Content) -> Table:
-    """Read a file of one JSON object per line, whose keys are the columns."""
-    source: Any = content.source()
-    if isinstance(source, BytesIO) or content.head(3) == BOM:
-        with content.opened() as file:
-            source = file.read().removeprefix(BOM)
-    try:
-        frame = pl.read_ndjson(source, infer_schema_length=None)
-    except (PolarsError, PanicException, RecursionError) as error:
-        check_lines(content)
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise DataError(f"{content.path} cannot be read as JSON lines ({reason}).", HOW_TO_WRITE_JSON) from error
-
-    def place_of(row: int) -> str:
-        number, _ = next(islice(object_lines(content), row, None))
-        return f"{content.path}, line {number}"
-
-    return Table.from_frame(frame, str(content.path), place_of)
-
-
-def object_lines(content: Content) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the bytes of each line that is not blank."""
-    with content.opened() as file:
-        for number, line in enumerate(file, start=1):
-            line = line.removeprefix(BOM) if number == 1 else line
-            if line.strip():
-                yield number, line
-
-
-def check_lines(content: Content) -> None:
-    """Raise an error for the first line that is not an object, or whose values have another type than before."""
-    kinds: dict[str, tuple[str, int]] = {}
-    for number, line in object_lines(content):
-        where = f"{content.path}, line {number}"
-        try:
-            values = json.loads(line.decode(), parse_constant=_refuse_constant)
-        except UnicodeDecodeError as error:
-            raise not_utf8(f"{where}, byte {error.start + 1}", content) from error
-        except (ValueError, RecursionError) as error:
-            reason = "too deeply nested" if isinstance(error, RecursionError) else str(error)
-            raise DataError(f"{where} is not JSON ({reason}).", HOW_TO_WRITE_JSON) from error
-        if not isinstance(values, dict):
-            raise DataError(f"{where} is a {type(values).__name__}, not an object.", HOW_TO_WRITE_JSON)
-        for name, value in values.items():
-            kind = JSON_KINDS[type(value)]
-            first_kind, first_line = kinds.setdefault(name, (kind, number)) if kind else (kind, number)
-            if kind != first_kind and {kind, first_kind} != {"a number", "text"}:
-                raise DataError(
-                    f"{where}, column {name!r} is {kind}, but in line {first_line} it is {first_kind}.",
-                    "Give each column values of one kind.",
-                )
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON value: write null")
 
 
 def not_utf8(where: str, content: Content) -> DataError:
