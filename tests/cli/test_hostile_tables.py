@@ -81,9 +81,9 @@ def test_files_that_were_cut_off(command: Command, name: str) -> None:
 
 def test_a_parquet_file_of_too_many_rows(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeated values take next to no room: a file of a few kilobytes may say that it has any number of rows."""
-    monkeypatch.setattr("nlgnn.tables.table_files.memory_bytes", lambda: 100_000)
+    monkeypatch.setattr("nlgnn.limits.free_bytes", lambda: 1_000_000)
     bomb = parquet_bytes(pl.DataFrame({"id": [1] * 10_000}))
-    what = said_of("nodes.parquet", r" says that it has 10,000 rows")
+    what = said_of("nodes.parquet", r", which has 10,000 rows, would take about .* can be used")
     check_refused(command, {"nodes.parquet": bomb}, what)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy._core.multiarray import _reconstruct
 from scipy import io
 from small_files import EDGES, MASKS, WRITERS, X, Y, write_linkx_splits
 
@@ -167,3 +168,53 @@ def test_pickles_cannot_run_code(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="mkdir"):
         READERS["twitch"](*paths, name="small", directed=False)
     assert not (tmp_path / "made-by-a-pickle").exists()
+
+
+def array_pickle(kind: object, state: tuple[object, ...]) -> bytes:
+    """Return the pickle of an array of a forged type and state, as NumPy would read it."""
+
+    class Forged:
+        def __reduce__(self) -> tuple[object, ...]:
+            return _reconstruct, (np.ndarray, (0,), b"b"), (*state[:2], kind, *state[2:])
+
+    return pickle.dumps(Forged(), 4)
+
+
+class Pickled:
+    """A type whose pickle has any code and state."""
+
+    def __init__(self, code: str, state: tuple[object, ...]) -> None:
+        self.code, self.state = code, state
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return np.dtype, (self.code, False, True), self.state
+
+
+PLAIN = (3, "<", None, None, None, -1, -1, 0)
+
+
+def test_arrays_are_read_without_the_state_of_a_type() -> None:
+    content = np.arange(3).tobytes()
+    assert unpickle(array_pickle(Pickled("i8", PLAIN), (1, (3,), False, content))).tolist() == [0, 1, 2]
+    by_columns = np.asfortranarray([[1.5, 2.5], [3.5, 4.5]])
+    assert unpickle(pickle.dumps({"a": [by_columns]}, 4))["a"][0].tolist() == by_columns.tolist()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Pickled("V8", (3, "|", None, None, None, 8, 1, 63)),  # bytes that would be taken for references to objects
+        Pickled("i8", (3, "<", ("O", (1,)), None, None, -1, -1, 63)),
+        Pickled("V8", (3, "|", None, ("a",), {"a": (np.dtype("O"), 0)}, 8, 1, 63)),
+        Pickled("O8", (3, "|", None, None, None, -1, -1, 63)),
+    ],
+)
+def test_bytes_never_become_objects(kind: Pickled) -> None:
+    with pytest.raises(DataError, match="which no graph needs"):
+        unpickle(array_pickle(kind, (1, (2,), False, b"\x41" * 16)))
+
+
+@pytest.mark.parametrize("shape", [(4,), (-1,), (2**40, 0), ("a",)])
+def test_arrays_of_another_size(shape: tuple[object, ...]) -> None:
+    with pytest.raises((DataError, ValueError)):
+        unpickle(array_pickle(Pickled("i8", PLAIN), (1, shape, False, b"\0" * 24)))

@@ -117,13 +117,6 @@ def test_more_than_half_of_the_memory(tmp_path: Path, monkeypatch: pytest.Monkey
         read_table(path)
 
 
-def test_a_parquet_file_of_too_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nlgnn.tables.table_files.memory_bytes", lambda: 10_000)
-    path = write(tmp_path, {"n.parquet": parquet_bytes(pl.DataFrame({"id": [1] * 1000}))}) / "n.parquet"
-    with pytest.raises(DataError, match=r"n\.parquet says that it has 1,000 rows"):
-        read_table(path)
-
-
 class TestPaths:
     def test_missing(self, tmp_path: Path) -> None:
         write(tmp_path, {"pages.csv": NODES})

@@ -17,13 +17,14 @@ from each_of import each_of
 from nlgnn.datasets import load_graph
 from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.graph.graph import Graph
+from nlgnn.limits import parse_size, show_size
 from nlgnn.models.build import configure
 from nlgnn.nn import GAT, MLP, NLGAT
 from nlgnn.nn.base import as_model
 from nlgnn.training import memory
 from nlgnn.training.fit import fit
 from nlgnn.training.memory import MemoryPlan, allowed_bytes, memory_plan, step_bytes
-from nlgnn.training.recipe import Recipe, parse_size, show_size
+from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Job, Run, training_nodes
 from training_samples import easy_graph, fit_module, quiet_train, recipe, small_plan, splits_of
 

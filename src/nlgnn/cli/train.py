@@ -27,6 +27,7 @@ from nlgnn.errors import NlgnnError, OptionError, RunFolderError
 from nlgnn.files import refuse_existing
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
+from nlgnn.limits import memory_limit
 from nlgnn.models.build import check_given, configure, resolve
 from nlgnn.models.registry import get_system
 from nlgnn.report.text import sections_page
@@ -132,7 +133,8 @@ def _choose(request: Request, started: float) -> None:
         except RunFolderError:
             raise
         except (NlgnnError, MemoryError, RuntimeError, ValueError):  # the race goes on with the next entry
-            shutil.rmtree(folder, ignore_errors=True)
+            if board.row(entry.name) is None:  # otherwise some of its runs are finished
+                shutil.rmtree(folder, ignore_errors=True)
             raise
         return Member(found.factory, found.recipe, found.runs)
 
@@ -191,7 +193,8 @@ def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
     settings = {name: options.pop(name, None) for name in PLAN_KEYS}
     if settings["out"] is not None:
         refuse_existing(Path(settings["out"]))  # before tables are read
-    wanted = given_graph("train", settings["graph"], own_tables(settings), allow_unverified)
+    with memory_limit(options.get("memory")):
+        wanted = given_graph("train", settings["graph"], own_tables(settings), allow_unverified)
     budget = settings["time_budget"]
     model = settings["model"] or (AUTO if wanted.tables is not None or budget is not None else "nlgcn")
     if budget is not None:
@@ -262,7 +265,7 @@ def _resumed(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
         if name not in ("resume", "allow_unverified", "graph", "model", "controls"):
             flag = f"--{name.replace('_', '-')}"
             raise OptionError(f"{flag} cannot change while resuming {path}.", "Train into a new folder instead.")
-    loaded = graph_of(plan, path)
+    loaded = graph_of(plan, path, given.get("allow_unverified", False))
     if plan.model == AUTO:
         check_same_graph(folder, loaded)
     return Request(plan, path, loaded, bool(controls), trackers)

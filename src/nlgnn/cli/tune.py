@@ -13,6 +13,7 @@ from nlgnn.cli.console import console, errors, telling_report
 from nlgnn.cli.given_graph import given_graph, own_tables
 from nlgnn.cli.options import all_flags, given_flags, plan_keys, read_config, with_flags
 from nlgnn.cli.train import show_verdict
+from nlgnn.limits import memory_limit
 from nlgnn.report.text import sections_page
 from nlgnn.report.tuning_page import tuned_sections, write_tuning_page
 from nlgnn.selection.diagnosis import diagnose
@@ -38,7 +39,8 @@ def tune_graph(**flags: Any) -> None:
     given = read_config(given.pop("config", None), PLAN_KEYS) | given
     plan = {name: given.pop(name) for name in PLAN_KEYS if name in given}
     check_numbers(**{name: plan[name] for name in ("settings", "search_splits", "search_epochs") if name in plan})
-    wanted = given_graph("tune", plan.pop("graph", None), own_tables(plan), allow_unverified)
+    with memory_limit(given.get("memory")):
+        wanted = given_graph("tune", plan.pop("graph", None), own_tables(plan), allow_unverified)
     name = plan.pop("model", "nlgcn" if wanted.tables is None else AUTO)
     plan["splits"] = plan.get("splits", wanted.protocol)
     automatic, words = name.lower() == AUTO, ""

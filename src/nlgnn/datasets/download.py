@@ -70,13 +70,16 @@ def is_present(name: str) -> bool:
 def fetch_file(file: RemoteFile, *, allow_unverified: bool = False) -> Path:
     """Return the path of a file, downloaded if necessary, and verified.
 
-    A file without a known checksum is accepted only with `allow_unverified`. Its checksum is printed on standard error.
+    A file without a known checksum is accepted only with `allow_unverified`, or if the environment variable
+    NLGNN_ALLOW_UNVERIFIED is 1. Its checksum is printed on standard error.
     """
     found = find(file)
+    allow_unverified = allow_unverified or os.environ.get("NLGNN_ALLOW_UNVERIFIED") == "1"
     if file.sha256 is None and not allow_unverified:
         raise DataError(
             f"No checksum is known for {file.path} ({found or file.url}), so it is not used by default.",
-            f"Allow it with --allow-unverified (in Python allow_unverified=True). {how_to_place(file)}",
+            "Allow it with --allow-unverified (in Python allow_unverified=True; for any command, set "
+            f"NLGNN_ALLOW_UNVERIFIED=1). {how_to_place(file)}",
         )
     if found is None:
         return download(file)

@@ -19,7 +19,7 @@ from polars.exceptions import PanicException, PolarsError
 
 from nlgnn.errors import DataError
 from nlgnn.graph.audit import listed
-from nlgnn.tables.table_files import BOM, HOW_TO_SAVE, Content, not_utf8
+from nlgnn.tables.table_files import BOM, HOW_TO_SAVE, Content, check_table_memory, not_utf8
 from nlgnn.tables.values import Table, check_distinct
 
 DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons"}
@@ -52,6 +52,7 @@ def read_delimited(content: Content, ending: str) -> Table:
     names = column_names(content, header, header_line, delimiter)
     if delimiter != usual:
         notes.append(f"{path} is separated by {DELIMITERS[delimiter]}.")
+    check_table_memory(content, len(names))
     try:
         frame = pl.read_csv(
             content.source(),

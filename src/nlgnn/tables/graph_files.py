@@ -18,12 +18,15 @@ from scipy import sparse
 from nlgnn.datasets.formats.common import read_heterophilous, reading, reading_npz
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.convert import from_scipy, import_extra
+from nlgnn.limits import require_memory
 from nlgnn.tables.column_choice import ColumnChoice
 from nlgnn.tables.encoder import FeatureEncoder
 from nlgnn.tables.read import TableGraph, make_features, read_graph, table_of_ids
 from nlgnn.tables.roles import NodeRoles
-from nlgnn.tables.table_files import Content, check_is_file, check_unpacked_size, open_content
+from nlgnn.tables.table_files import CHUNK, SELECT_ROWS, Content, check_is_file, check_unpacked_size, open_content
 
+BYTES_PER_TAG = 700  # of GraphML, measured: NetworkX keeps a dictionary per node and edge
+BYTES_PER_STORED_BYTE = 3  # of an archive: arrays are converted
 KNOWN_ARRAYS = r"((adj|attr)_)?(matrix|data|indices|indptr|shape|format)|labels"
 NPZ = ".npz"
 GRAPH_FILES = (".graphml", ".graphml.gz", NPZ)
@@ -133,6 +136,9 @@ def has_columns(path: str | Path) -> bool:
 def read_graphml(content: Content) -> tuple[pl.DataFrame, pl.DataFrame | None, bool]:
     """Return nodes and edges as tables, and whether edges have a direction."""
     networkx = import_extra("networkx", "NetworkX", extra="networkx")
+    with content.opened() as file:
+        tags = sum(chunk.count(b"<") for chunk in iter(lambda: file.read(CHUNK), b""))
+    require_memory(content.size() + BYTES_PER_TAG * tags, content.path, SELECT_ROWS)
     with reading(content.path):
         source = content.source()
         network = networkx.read_graphml(source if isinstance(source, BytesIO) else str(source))
@@ -152,6 +158,7 @@ def read_npz(path: Path, directed: bool | None, name: str, encoder: FeatureEncod
     with reading(path), zipfile.ZipFile(path) as archive:
         unpacked_size = sum(member.file_size for member in archive.infolist())
     check_unpacked_size(unpacked_size, path.stat().st_size, path)
+    require_memory(BYTES_PER_STORED_BYTE * unpacked_size, path, SELECT_ROWS)
     with reading_npz(path) as stored:
         as_lists = {"edges", "node_features", "node_labels"} <= set(stored)
         # Other arrays, such as names, may be pickled objects, which are never loaded.

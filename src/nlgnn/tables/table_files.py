@@ -1,4 +1,8 @@
-"""Tables from data frames and files, which are checked before they are parsed; Parquet and JSON lines."""
+"""Tables from data frames and files, which are checked before they are parsed; Parquet and JSON lines.
+
+The memory of a table is estimated from the numbers of its rows and columns, which may be large in a small compressed
+file.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
 from nlgnn.errors import DataError, OptionError, nearest
+from nlgnn.limits import require_memory, room
 from nlgnn.tables.values import Table, check_distinct
 
 PARQUET, JSON_LINES, DELIMITED = (".parquet", ".pq"), (".jsonl", ".ndjson", ".json"), (".csv", ".tsv")
@@ -43,7 +48,9 @@ HOW_TO_SAVE = "Save the table as CSV (in Excel: CSV UTF-8), TSV, Parquet or JSON
 # of numbers and names rarely shrinks to a fiftieth.
 NEVER_TOO_LARGE, LARGEST_RATIO = 1 << 30, 200
 CHUNK = 1 << 20
-BYTES_PER_CELL = 16  # of a short text; numbers take half
+# Memory from reading a table to the graph that is made of it, measured on tables of a million rows.
+BYTES_PER_ROW, BYTES_PER_TEXT, BYTES_PER_VALUE = 130, 24, 10
+SELECT_ROWS = "Select the rows and columns that you need first, or allow more memory."
 HOW_TO_WRITE_JSON = 'Write one object per line, such as {"id": "a", "age": 3}, and null for a missing value.'
 JSON_KINDS = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}
 JSON_KINDS |= {dict: "an object", type(None): ""}
@@ -68,6 +75,10 @@ class Content:
     def opened(self) -> BufferedIOBase:
         """Open the bytes as a file."""
         return self.path.open("rb") if self.unpacked is None else BytesIO(self.unpacked)
+
+    def size(self) -> int:
+        """Return the number of bytes."""
+        return self.path.stat().st_size if self.unpacked is None else len(self.unpacked)
 
     def head(self, size: int = 1 << 16) -> bytes:
         """Return the first bytes."""
@@ -135,6 +146,7 @@ def unpack(file: BufferedIOBase, path: Path) -> bytes:
             while chunk := stream.read(CHUNK):
                 unpacked.write(chunk)
                 check_unpacked_size(unpacked.tell(), packed_size, path)
+                require_memory(CHUNK, path, SELECT_ROWS)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path} is damaged or was cut off ({error}).", "Copy it again; gzip -t tests it.") from error
     return unpacked.getvalue()
@@ -149,6 +161,25 @@ def check_unpacked_size(size: int, packed_size: int, path: Path) -> None:
             f"{path} unpacks to more than {size / 1e9:.1f} GB, which is more than {reason}.",
             "If you expect this size, unpack the file first, or save it as Parquet, and name the new file.",
         )
+
+
+def check_table_memory(content: Content, columns: int) -> None:
+    """Raise an error if a table of text needs more memory than there is, estimated from its lines and columns."""
+    size = content.size()
+    per_row = BYTES_PER_ROW + BYTES_PER_TEXT * columns
+
+    def needed(rows: int) -> int:
+        return size + rows * per_row
+
+    allowed, _ = room()
+    if allowed is not None and needed(size) > allowed:  # else there is room even for rows of one byte
+        require_memory(needed(count_lines(content)), f"{content.path}", SELECT_ROWS)
+
+
+def count_lines(content: Content) -> int:
+    """Return the number of line ends."""
+    with content.opened() as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(CHUNK), b""))
 
 
 def memory_bytes() -> int:
@@ -234,11 +265,9 @@ def open_parquet(content: Content) -> Table:
         columns, num_rows = tuple(file.schema_arrow.names), file.metadata.num_rows
     except faults as error:
         raise damaged(content, error) from error
-    if num_rows * BYTES_PER_CELL > memory_bytes() // 2:  # a few bytes can encode one value 10^12 times
-        raise DataError(
-            f"{content.path} says that it has {num_rows:,} rows: one column takes half of this machine's memory.",
-            "If this is right, select the rows that you need first.",
-        )
+    values = num_rows * len(columns)  # a few bytes can encode one value 10^12 times
+    needed = num_rows * BYTES_PER_ROW + values * BYTES_PER_VALUE + most_list_values(file.metadata) * BYTES_PER_VALUE
+    require_memory(needed, f"{content.path}, which has {num_rows:,} rows,", SELECT_ROWS)
 
     def load(name: str) -> pl.Series:
         try:
@@ -252,6 +281,17 @@ def open_parquet(content: Content) -> Table:
         return series
 
     return Table(str(content.path), columns, num_rows, load)
+
+
+def most_list_values(metadata: Any) -> int:
+    """Return the largest number of values in the lists of a column of a Parquet file, whose columns are read singly."""
+    sums = [0] * metadata.num_columns
+    for group in range(metadata.num_row_groups):
+        of_group = metadata.row_group(group)
+        sums = [
+            total + max(0, of_group.column(place).num_values - of_group.num_rows) for place, total in enumerate(sums)
+        ]
+    return max(sums, default=0)
 
 
 def damaged(content: Content, error: object, where: str = "") -> DataError:
@@ -269,6 +309,9 @@ def read_json_lines(content: Content) -> Table:
         with content.opened() as file:
             source = file.read().removeprefix(BOM)
     try:
+        # Each line may name columns that no other line has.
+        schema = pl.scan_ndjson(source, infer_schema_length=None).collect_schema()
+        check_table_memory(content, sum(map(leaves, schema.values())))
         frame = pl.read_ndjson(source, infer_schema_length=None)
     except (PolarsError, PanicException, RecursionError) as error:
         check_lines(content)
@@ -280,6 +323,13 @@ def read_json_lines(content: Content) -> Table:
         return f"{content.path}, line {number}"
 
     return Table.from_frame(frame, str(content.path), place_of)
+
+
+def leaves(kind: Any) -> int:
+    """Return the number of plain columns in a type of polars, which may be a list or an object."""
+    if isinstance(kind, pl.Struct):
+        return sum(leaves(field.dtype) for field in kind.fields)
+    return leaves(kind.inner) if isinstance(kind, pl.List | pl.Array) else 1
 
 
 def object_lines(content: Content) -> Iterator[tuple[int, bytes]]:

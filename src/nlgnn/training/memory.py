@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
@@ -21,17 +20,17 @@ from torch.utils._pytree import tree_leaves
 from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.graph.features import FeaturesOnDisk
 from nlgnn.graph.graph import Graph
+from nlgnn.limits import SHARE_OF_FREE_MEMORY, free_bytes, parse_size, resident_bytes, show_size
 from nlgnn.nn.base import Model, as_model, prepare
 from nlgnn.training.loop import Alone, can_be_stacked
 from nlgnn.training.metrics import validate
-from nlgnn.training.recipe import Recipe, parse_size, show_size
+from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Job, Replica, Run
 
 TRIAL_NODES = 16_000  # enough that chunks of fixed size do not hide the growth
-GENEROUS_BYTES_A_NODE, GENEROUS_BYTES_AN_EDGE = 60_000, 1000
+GENEROUS_BYTES_A_NODE, GENEROUS_BYTES_AN_EDGE, GENEROUS_BYTES_AN_OUTPUT = 60_000, 1000, 40
 # Bytes that the models of a stack may keep on a CPU: more of them no longer stay in the cache.
 STACK_BYTES = 64 * 2**20
-SHARE_OF_FREE_MEMORY = 0.7  # estimates have been a quarter too low
 
 
 class MemoryPlan(NamedTuple):
@@ -75,6 +74,7 @@ def surely_fits(graph: Graph) -> bool:
     """Return True if no model of usual size would fill this machine, or if its memory is unknown."""
     allowed = allowed_bytes(None)
     generous = GENEROUS_BYTES_A_NODE * graph.num_nodes + GENEROUS_BYTES_AN_EDGE * graph.edge_index.shape[1]
+    generous += GENEROUS_BYTES_AN_OUTPUT * graph.num_nodes * graph.num_classes
     return allowed is None or resident_bytes() + generous < allowed
 
 
@@ -217,22 +217,3 @@ class _LiveBytes(TorchDispatchMode):
 
     def _forget(self, address: int) -> None:
         self.sum -= self.live.pop(address, 0)
-
-
-def resident_bytes() -> int:
-    """Return the resident memory of this process; 0 if the system does not report it."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return 0
-
-
-def free_bytes() -> int | None:
-    """Return the free memory of the machine or container, without swapping; None if it is unknown."""
-    free = []
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    with contextlib.suppress(OSError, ValueError):  # "max" means that there is no limit
-        limit, taken = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text()) for name in ("max", "current"))
-        free.append(limit - taken)
-    return min(free, default=None)

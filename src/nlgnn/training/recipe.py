@@ -10,9 +10,10 @@ from collections import deque
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from nlgnn.errors import OptionError, nearest
+from nlgnn.limits import parse_size
 
 Stopping = Literal["window", "patience", "patience-either", "never"]
 Selection = Literal["first-best", "last-best", "lowest-loss", "last-both"]
@@ -48,31 +49,6 @@ def metric_text(metric: str, value: float, digits: int = 1) -> str:
     if metric.startswith("lift"):
         return f"{value / 100:.{digits}f}"
     return f"{max(0.0, -value / 100):.3f}" if metric == "log-loss" else f"{value:.{digits}f} %"
-
-
-def parse_size(text: str) -> int:
-    """Return a size such as 8GiB or 500MB in bytes.
-
-    Raises:
-        ValueError: If the text is not a size, or is a bare number below a million, which is probably not meant in
-            bytes.
-
-    Example:
-        >>> parse_size("1.5GiB")
-        1610612736
-    """
-    try:
-        size = int(TypeAdapter(ByteSize).validate_python(text))
-    except ValidationError:
-        size = 0
-    if size <= 0 or (text.strip().isdecimal() and size < 1_000_000):
-        raise ValueError("should be an amount of memory in MiB, GiB or TiB, such as 8GiB")
-    return size
-
-
-def show_size(size: int) -> str:
-    """Return a number of bytes as text, such as 1.5 GiB."""
-    return ByteSize(size).human_readable(separator=" ")
 
 
 def _checked_metric(name: str) -> str:

@@ -19,6 +19,7 @@ from nlgnn.errors import NlgnnError, RunFolderError
 from nlgnn.files import remove_stale_parts_in, sha256_of
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
+from nlgnn.limits import memory_limit
 from nlgnn.models.build import configure, default_preset
 from nlgnn.models.options import recipe_options
 from nlgnn.models.registry import get_system, load
@@ -197,11 +198,16 @@ def candidate_folder(folder: Path, name: str) -> Path:
     return folder / "models" / Path(name).name
 
 
-def graph_of(plan: Plan, folder: Path) -> Graph:
-    """Read the graph that a folder was trained on."""
-    if plan.tables is None:
-        return load_graph(plan.graph, allow_unverified=True)
-    return plan.tables.read_again(folder, plan.encoder).graph
+def graph_of(plan: Plan, folder: Path, allow_unverified: bool = False) -> Graph:
+    """Read the graph that a folder was trained on.
+
+    Files without a known checksum are refused unless the caller or the environment allows them: a run folder of
+    somebody else may name them.
+    """
+    with memory_limit(plan.options.get("memory")):
+        if plan.tables is None:
+            return load_graph(plan.graph, allow_unverified=allow_unverified)
+        return plan.tables.read_again(folder, plan.encoder).graph
 
 
 def check_same_graph(folder: RunFolder, graph: Graph) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections import defaultdict
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,25 +98,93 @@ class PickledMatrix:
         self.fields: dict[str, Any] = {}
 
     def __setstate__(self, fields: dict[str, Any]) -> None:
-        self.fields = fields
+        self.fields = {name: plain(value) for name, value in fields.items()}
 
 
+class PickledType:
+    """The pickled type of an array: numbers, text or objects, as NumPy names them, and the order of their bytes.
+
+    NumPy's own type must not be restored: its state says whether bytes are references to objects, which NumPy believes.
+    """
+
+    def __init__(self, code: object, *_: object) -> None:
+        self.code, self.order = code, "|"
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.order = state[1]
+        if any(part is not None for part in state[2:5]):  # parts, names and fields of a compound type
+            raise DataError("An array has a compound type, which no graph needs.", FRESH_COPY)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Return the type of NumPy."""
+        if not isinstance(self.code, str) or not PLAIN_TYPE.fullmatch(self.code) or self.order not in ("<", ">", "|"):
+            raise DataError(f"An array has the type {self.code!r}, which no graph needs.", FRESH_COPY)
+        return np.dtype(self.code).newbyteorder(self.order)
+
+
+class PickledArray:
+    """A pickled array, which is made of its bytes, or of a list for an array of objects."""
+
+    value: NDArray[Any]
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        _, shape, kind, by_columns, content = state
+        if not isinstance(kind, PickledType) or not all(isinstance(size, int) and size >= 0 for size in shape):
+            raise DataError("An array has no shape or no type.", FRESH_COPY)
+        if kind.code in ("O", "O8") and isinstance(content, list):
+            self.value = np.empty(len(content), object)
+            self.value[:] = [plain(one) for one in content]
+        else:
+            whole = content.encode("latin1") if isinstance(content, str) else content  # Python 2 had no bytes
+            self.value = np.frombuffer(whole, kind.dtype).copy()
+        self.value = self.value.reshape(shape, order="F" if by_columns else "C")
+
+
+def plain(value: Any) -> Any:
+    """Return a value in which pickled arrays, also those in lists and dictionaries, are arrays of NumPy."""
+    if isinstance(value, PickledArray):
+        return value.value
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, list) else value
+
+
+def new_array(*_: object) -> PickledArray:
+    """Return an array whose content follows, in place of NumPy's function of this purpose."""
+    return PickledArray()
+
+
+def new_list(values: object = ()) -> list[Any]:
+    """Return a list, which pickles of `defaultdict` name as the type of their values."""
+    return list(values) if isinstance(values, list | tuple) else []
+
+
+def new_dictionary(*_: object) -> dict[Any, Any]:
+    """Return a dictionary in place of a `defaultdict`, whose function would be called."""
+    return {}
+
+
+PLAIN_TYPE = re.compile(r"[biu][1248]|f[248]|[SU]\d{1,5}")
 ALLOWED: dict[tuple[str, str], Any] = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
+    ("numpy", "ndarray"): None,  # an argument of `_reconstruct`
+    ("numpy", "dtype"): PickledType,
+    ("numpy.core.multiarray", "_reconstruct"): new_array,
+    ("numpy._core.multiarray", "_reconstruct"): new_array,
     ("scipy.sparse.csr", "csr_matrix"): PickledMatrix,
-    ("collections", "defaultdict"): defaultdict,
-    ("__builtin__", "list"): list,  # Python 2's name for the module
-    ("builtins", "list"): list,
+    ("collections", "defaultdict"): new_dictionary,
+    ("__builtin__", "list"): new_list,  # Python 2's name for the module
+    ("builtins", "list"): new_list,
 }
 
 
 class AllowListUnpickler(pickle.Unpickler):
-    """An unpickler that refuses every class and function that the public graph files do not need."""
+    """An unpickler that refuses every class and function that the public graph files do not need.
+
+    Those that they need are replaced by classes of this module, so that a pickle cannot set the state of others.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
-        if name == "_reconstruct" and module in ("numpy.core.multiarray", "numpy._core.multiarray"):
-            return super().find_class("numpy._core.multiarray", "_reconstruct")
         if (module, name) not in ALLOWED:
             raise DataError(
                 f"The pickle asks for {module}.{name}, which no graph needs.",
@@ -128,7 +196,7 @@ class AllowListUnpickler(pickle.Unpickler):
 def unpickle(data: bytes) -> Any:
     """Return the pickled object."""
     # latin1 because the oldest files were written by Python 2, whose strings were bytes.
-    return AllowListUnpickler(io.BytesIO(data), encoding="latin1").load()
+    return plain(AllowListUnpickler(io.BytesIO(data), encoding="latin1").load())
 
 
 def unpickle_npy(path: Path) -> Any:
