@@ -101,7 +101,7 @@ class FeatureBank(Model):
         share_lr: Learning rate of the shares. By default that of all weights.
         share_decay: Weight decay of the shares. By default that of all weights.
         output_decay: Weight decay of the last layer. By default that of all weights.
-        members: Number of banks with weights of their own, each trained with its own loss. The logits are their mean.
+        members: Number of banks, each with its own loss. The logits are their mean.
         num_nodes: Number of nodes of the graph, for links.
         num_edge_types: Number of types of edges. Each adds the means over all neighbours by this type.
     """
