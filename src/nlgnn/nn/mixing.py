@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlgnn.errors import OptionError
-from nlgnn.nn.base import Count, KernelSize, Rate, checked, reset
+from nlgnn.nn.base import Count, Depth, KernelSize, Rate, checked, reset
 from nlgnn.nn.kernels.dropout import Dropout
 from nlgnn.nn.kernels.sorted_conv import RowConv, convolve_along_order, is_plain
 from nlgnn.nn.orders import Ranking
@@ -66,7 +66,7 @@ class SortedConv(Mixer):
         channels: Count,
         *,
         kernel_size: KernelSize = 5,
-        num_convs: Count = 2,
+        num_convs: Depth = 2,
         dropout: Rate = 0.0,
         zero_init: bool = False,
         convs: nn.Module | None = None,

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.base import Count, KernelSize, Model, Rate, Share, as_model, checked, evaluating
+from nlgnn.nn.base import Count, Depth, KernelSize, Model, Rate, Share, as_model, checked, evaluating
 from nlgnn.nn.layers import cross_entropy
 from nlgnn.nn.mixing import Mixer, SortedConv
 from nlgnn.nn.orders import Order, Penalty, RandomOrder, Ranking, ScoreOrder
@@ -76,7 +76,7 @@ class NonLocal(Model):
         out_channels: Count,
         *,
         kernel_size: KernelSize = 5,
-        num_convs: Count = 2,
+        num_convs: Depth = 2,
         conv_dropout: Rate | None = None,
         zero_init: bool = False,
         order: Literal["score", "random"] | Order = "score",

@@ -250,6 +250,7 @@ class _Training:
             # Counts finished jobs too, because the last digit of a figure depends on the number of models.
             most = len(jobs) if plan.at_once is None else min(len(jobs), plan.at_once)
             at_once = models_at_once(model, self.inputs, most, recipe.replicas)
+            self._note_execution(at_once)
             with allocation(frugal=self.recompute or recipe.memory is not None):
                 yield waiting, at_once
 
@@ -260,6 +261,8 @@ class _Training:
             if self._was_finished(job, job.example):
                 continue
             self.bar.begin_run(last_metric)
+            with limited_threads(jobs[0].recipe.threads, graph):
+                self._note_execution(1)
             fit_shallow(job, job.factory(), graph)
             self._keep(job.run)
             last_metric = job.run.val.get(job.recipe.metric)
@@ -267,6 +270,10 @@ class _Training:
                 raise KeyboardInterrupt
             if self.watch:
                 self.watch([])
+
+    def _note_execution(self, replicas: int) -> None:
+        if self.folder:
+            self.folder.note_execution(replicas, torch.get_num_threads())
 
     def _was_finished(self, job: Job, model: Model | ShallowModel) -> bool:
         """Read a finished run from the folder; return False if there is none."""
