@@ -16,7 +16,7 @@ Figures = dict[str, Number]
 
 
 class StoredRun(TypedDict):
-    """What a summary holds of a `Run`."""
+    """A `Run` in a summary."""
 
     __pydantic_config__ = STRICT  # type: ignore[misc]
     index: Annotated[int, Field(ge=0, lt=MOST_RUNS)]
@@ -30,6 +30,37 @@ class StoredRun(TypedDict):
     test: NotRequired[Figures]
     failure: NotRequired[str | None]
     choices: NotRequired[dict[str, str | Number]]
+
+
+class StoredMember(TypedDict):
+    """A model of a model folder, and its runs."""
+
+    model: str
+    model_arguments: dict[str, Any]
+    recipe: dict[str, Any]
+    runs: Annotated[list[StoredRun], Field(min_length=1, max_length=MOST_RUNS)]
+
+
+class StoredClassifier(TypedDict):
+    """The content of `model.json` of a fitted classifier."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+    parameters: dict[str, Any]
+    members: Annotated[list[StoredMember], Field(min_length=1, max_length=MOST_RUNS)]
+    classes: Annotated[list[Any], Field(min_length=2, max_length=1_000_000)]
+    runs: Annotated[list[StoredRun], Field(min_length=1, max_length=MOST_RUNS)]
+    decision: dict[str, Any]
+    model_: str
+    temperatures_: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]]
+    num_features_: Whole
+    num_nodes_: Whole
+    names_hash_: str | None
+    weighted_: bool
+    verdict_: str | None
+    reason_: str | None
+    leaderboard_: list[dict[str, Any]]
+    weights_: dict[str, Number]
+    split_weights_: list[list[Annotated[float, Field(ge=0, le=1)]]]
 
 
 class Summary(TypedDict):
@@ -48,6 +79,25 @@ WEIGHTS = TypeAdapter(Annotated[list[list[Annotated[float, Field(ge=0, le=1)]]],
 RUNS = TypeAdapter(Annotated[list[StoredRun], Field(max_length=MOST_RUNS)])
 CURVE_ROW = TypeAdapter(dict[str, Number], config=ConfigDict(strict=True))
 STATES = TypeAdapter(dict[Annotated[int, Field(ge=0, lt=MOST_RUNS)], tuple[Number, dict[str, list[Number]]]])
+
+
+CLASSIFIER = TypeAdapter(StoredClassifier)
+
+
+def checked_classifier(content: object) -> dict[str, Any]:
+    """Return the content of a `model.json` whose lists fit each other; raise a `ValueError` for another one."""
+    found: Any = CLASSIFIER.validate_python(content)
+    runs, members, weights = found["runs"], found["members"], found["split_weights_"]
+    numbers = {run["index"] for run in runs}
+    if len(found["temperatures_"]) != len(runs) or len(numbers) != len(runs):
+        raise ValueError("the numbers of runs and of temperatures differ")
+    if max(numbers) >= len(weights) or {len(row) for row in weights} != {len(members)}:
+        raise ValueError("the numbers of weights, members and runs differ")
+    for place, member in enumerate(members):
+        used = {number for number in numbers if weights[number][place] > 0}
+        if not used <= {run["index"] for run in member["runs"]}:
+            raise ValueError(f"member {place} lacks a run")
+    return dict(found)
 
 
 def first_fault(error: Exception) -> str:

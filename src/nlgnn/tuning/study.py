@@ -45,7 +45,7 @@ BUSY_SECONDS = 60  # waiting time for another process's transaction in a SQLite 
 
 
 class Outcome(TypedDict):
-    """What is stored with a finished trial."""
+    """The attributes of a finished trial."""
 
     val: list[Number]
     epochs: Number
