@@ -110,6 +110,7 @@ FLAGS: Mapping[str, Flags] = {
         "time_budget": (str, option("Time for auto: 90s, 5m, 1h or none.", RUN, default="10m")),
         "ensemble": (bool, option("Whether auto may average models.", RUN, "--ensemble/--no-ensemble", default="yes")),
         "controls": (bool, option("Also train the controls of a non-local model.", RUN, "--controls")),
+        "estimate": (bool, option("Print the memory and time that it needs, and stop.", RUN, "--estimate")),
         "threshold": (str, option("best-f1, precision=0.9, recall=0.8 or 0.3.", RUN)),
         "cost": (str, option("Costs of errors, such as fraud:10,legit:fraud:2.", RUN)),
         "resume": (Path, option("Continue an interrupted run folder.", RUN)),
@@ -136,7 +137,7 @@ FLAGS: Mapping[str, Flags] = {
     },
 }
 # Options that decide how a command runs. A TOML file does not contain them.
-NOT_IN_TOML = {"config", "resume", "allow_unverified", "tensorboard", "mlflow", "as_json"}
+NOT_IN_TOML = {"config", "resume", "allow_unverified", "tensorboard", "mlflow", "as_json", "estimate"}
 NOT_IN_GRAPHML = {"nodes", "edges", "id_column", "source_column", "target_column", "unknown_nodes"}
 CHOICES = {"drop", "keep", "kind", "drop_leaks"}  # of columns
 NOT_IN_NPZ = {*NOT_IN_GRAPHML, *CHOICES, "label", "split_column", "weight_column"}
