@@ -168,7 +168,8 @@ def epoch_seconds(job: Job, graph: Graph, recompute: bool) -> float:
 
 def _trial(job: Job, graph: Graph, nodes: int, edges: int, recompute: bool) -> int:
     """Return the peak memory of an epoch on a random graph of a size, with features of the same kind."""
-    with _trial_epoch(job, graph, nodes, edges, recompute) as train_epoch, _LiveBytes() as live:
+    live = _LiveBytes()
+    with _trial_epoch(job, graph, nodes, edges, recompute) as train_epoch, live:
         train_epoch()
     return live.peak
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
-from nlgnn.limits import show_size
+from nlgnn.limits import resident_bytes, show_size
 from nlgnn.nn.base import Model, prepare
 from nlgnn.training.device import choose_device, limited_threads
-from nlgnn.training.fit import Factory
-from nlgnn.training.memory import allowed_bytes, can_be_tried, epoch_seconds, resident_bytes, step_bytes
+from nlgnn.training.memory import allowed_bytes, can_be_tried, epoch_seconds, step_bytes
 from nlgnn.training.preflight import example_of
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Job, Run, training_nodes
@@ -57,7 +56,9 @@ class Requirements(NamedTuple):
         )
 
 
-def estimate_requirements(factory: Factory, graph: Graph, splits: Sequence[Split], recipe: Recipe) -> Requirements:
+def estimate_requirements(
+    factory: Callable[[], Any], graph: Graph, splits: Sequence[Split], recipe: Recipe
+) -> Requirements:
     """Estimate the memory and time of a training, without training the model on the graph.
 
     Args:
