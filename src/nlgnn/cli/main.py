@@ -45,7 +45,7 @@ from nlgnn.files import refuse_existing
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 COMMANDS = (
     *("train", "tune", "diagnose", "predict", "report", "leaderboard", "explain", "export", "demo"),
-    *("datasets", "models", "reproduce"),
+    *("datasets", "models", "info", "reproduce"),
 )
 GENERATED = {
     "train": "Train a model on a graph: nlgnn train texas --model nlmlp",

@@ -150,7 +150,8 @@ def _choose(request: Request, started: float) -> None:
         except RunFolderError:
             raise
         except (NlgnnError, MemoryError, RuntimeError, ValueError):  # the race goes on with the next entry
-            shutil.rmtree(folder, ignore_errors=True)
+            if board.row(entry.name) is None:  # otherwise some of its runs are finished
+                shutil.rmtree(folder, ignore_errors=True)
             raise
         return Member(found.factory, found.recipe, found.runs)
 
