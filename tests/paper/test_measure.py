@@ -16,11 +16,7 @@ from experiment_samples import small_graph
 from nlgnn.errors import DataError, NlgnnError
 from nlgnn.graph.graph import Graph
 from nlgnn.paper import measure
-<<<<<<< HEAD
-from nlgnn.paper.cell import Cell, Planted, cell_path
-=======
-from nlgnn.paper.cell import Cell
->>>>>>> main
+from nlgnn.paper.cell import Cell, cell_path
 from nlgnn.paper.measure import run_cell, timed_systems
 from nlgnn.paper.order_cells import order_cells
 from nlgnn.paper.plans import dataset_cells, efficiency_cells

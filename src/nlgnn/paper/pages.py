@@ -26,12 +26,8 @@ from nlgnn.paper.cell import (
     files_are_here,
     read_cells,
 )
-<<<<<<< HEAD
 from nlgnn.paper.estimate import estimated_seconds
-from nlgnn.paper.figures import draw_degradation, draw_planted_orders, draw_sequences
-=======
 from nlgnn.paper.figures import draw_planted_orders, draw_roles, draw_sequences
->>>>>>> main
 from nlgnn.paper.measure import make_folder
 from nlgnn.paper.numbers import printed_cpgcn, printed_validation
 from nlgnn.paper.order_cells import order_cells
