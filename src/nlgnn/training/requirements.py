@@ -40,7 +40,7 @@ class Requirements(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether the peak is within the memory that is allowed."""
+        """Return whether the peak is within the memory that is allowed."""
         return self.allowed is None or self.resident + self.step <= self.allowed
 
     def __str__(self) -> str:
