@@ -70,7 +70,7 @@ OwnModel = Annotated[
 TABLE_FLAGS: Flags = {
     "nodes": (Path, option("Table with one row per node (CSV, Parquet …).", GRAPH)),
     "edges": (Path, option("Table with one row per edge.", GRAPH)),
-    "graph_file": (Path, option("Both in one file: .graphml or .npz.", GRAPH)),
+    "graph_file": (Path, option("Both in one: .graphml, .npz or a graph store.", GRAPH)),
     "label": (str, option("Column of labels; blank cells are unknown.", GRAPH)),
     "id_column": (str, option("Column of node ids.", TABLES, default="detected")),
     "source_column": (str, option("Column of edge sources (--target-column: targets).", TABLES, default="detected")),
@@ -91,7 +91,9 @@ TABLE_FLAGS: Flags = {
 GRAPH_FLAGS: Flags = {
     "graph": (
         str,
-        typer.Argument(help="A named graph; `nlgnn datasets` lists them.", show_default=False, rich_help_panel=GRAPH),
+        typer.Argument(
+            help="A named graph (`nlgnn datasets`), or a graph store.", show_default=False, rich_help_panel=GRAPH
+        ),
     ),
     **TABLE_FLAGS,
     "splits": (str, option("random-60, random-10 or a protocol of the graph.", GRAPH)),
@@ -103,6 +105,7 @@ MODEL_FLAGS: Flags = {
     "preset": (str, option("paper, released or robust; chosen by the graph.", RUN)),
     "config": (Path, option("TOML file with any of these options.", RUN)),
 }
+NOT_IN_STORES = {"graph_file", "edge_time_column", "edge_type_column"}
 FLAGS: Mapping[str, Flags] = {
     "train": {
         **MODEL_FLAGS,
@@ -127,6 +130,15 @@ FLAGS: Mapping[str, Flags] = {
         "study": (str, option("SQLite file, or name in --storage.", OUTPUT, default="runs/…")),
         "storage": (str, option("Shared database: postgresql://...", OUTPUT)),
         "as_json": (bool, option("Print every setting as JSON.", OUTPUT, "--json")),
+    },
+    "store": {
+        "places": (
+            list[str],
+            typer.Argument(help="The new folder, after a named graph or without one.", metavar="[GRAPH] OUT"),
+        ),
+        **{name: flag for name, flag in TABLE_FLAGS.items() if name not in NOT_IN_STORES},
+        "renumber": (bool, option("Give neighbours near numbers.", OUTPUT, "--renumber")),
+        "memory": (str, option("Limit, such as 4GiB.", EXECUTION, default="half of all")),
     },
     "diagnose": {
         **GRAPH_FLAGS,

@@ -261,9 +261,12 @@ def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
 
 
 def _with_direction(plan: Plan, graph: Graph) -> tuple[Plan, Graph]:
-    """Return a plan on a user's tables with directed edges, unless all edges lead both ways, and its graph."""
+    """Return a plan on a user's tables with directed edges, unless all edges lead both ways, and its graph.
+
+    A store decides about the direction itself.
+    """
     tables = plan.tables
-    if tables is None or graph.directed or is_symmetric(graph):
+    if tables is None or tables.is_store or graph.directed or is_symmetric(graph):
         return plan, graph
     tables = replace(tables, directed=True)
     found = tables.read()  # features that are made from the edges change with it
