@@ -45,6 +45,8 @@ from nlgnn.nn.base import Count, Model, NonNegative, Positive, Rate, checked
 from nlgnn.nn.blocks import link_columns, link_rows
 from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Features, as_input, given_adjacency, stored
 from nlgnn.nn.kernels.dropout import Dropout
+from nlgnn.nn.kernels.sharded import sums
+from nlgnn.nn.kernels.sharded_tables import product_of_rows, transposed
 from nlgnn.nn.kernels.sparse import Operator, spmm
 from nlgnn.nn.layers import FeatureLinear, divided_by_length, inverse_power, numpy_type, times, with_diagonal
 from nlgnn.nn.local import given
@@ -169,7 +171,7 @@ class FeatureBank(Model):
         x = x.astype(numpy_type(self.shares.dtype), copy=False)
         adjacency = graph.directed_weights if graph.directed else graph.undirected_weights
         matrices = propagation_matrices(adjacency, graph.undirected_weights, self.shares.dtype)
-        tables = [x, *powers(x, self.operators, lambda name, table: stored(matrices(name) @ table))]
+        tables = [x, *powers(x, self.operators, lambda name, table: stored(product_of_rows(matrices(name), table)))]
         # Types of a larger graph that training did not have come last, and are left out.
         relations = list(graph.relations.values())[: self.num_edge_types]
         if len(relations) < self.num_edge_types:
@@ -220,7 +222,7 @@ def propagation_matrices(
     def matrix(name: str) -> sparse.csr_array:
         match name:
             case "in":
-                summed = sparse.csr_array(adjacency.T)
+                summed = transposed(adjacency)
             case "all":
                 summed = both_directions
             case "loop":
@@ -229,8 +231,8 @@ def propagation_matrices(
                 summed = adjacency
         if name not in ("root", "loop"):
             return mean_matrix(summed, numpy_type(dtype))
-        sums = summed.sum(axis=1)
-        roots = inverse_power(np.where(sums == 0, 1, sums), 0.5, dtype)
+        weights = sums(summed, axis=1)
+        roots = inverse_power(np.where(weights == 0, 1, weights), 0.5, dtype)
         return scaled_matrix(summed, roots, roots)
 
     return matrix
