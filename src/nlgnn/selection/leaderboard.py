@@ -200,6 +200,7 @@ class Leaderboard:
                 "reason": row.reason,
                 "control": row.entry.control,
                 "runs": row.runs,
+                "postponed": row.postponed,
             }
             for part in ("validation", "test"):
                 for metric in {name: None for run in getattr(row, part) for name in run}:
