@@ -15,8 +15,9 @@ from nlgnn.cli.reproduce import Selection
 from nlgnn.errors import NlgnnError
 from nlgnn.paper import measure
 from nlgnn.paper.cell import Cell
-from nlgnn.paper.measure import run_cell, shared_results
+from nlgnn.paper.measure import run_cell
 from nlgnn.paper.plans import dataset_cells
+from nlgnn.paper.shared_cells import shared_results
 from nlgnn.tuning.shared_results import SharedResults
 
 CORA, CITESEER = dataset_cells(Path())[:2]

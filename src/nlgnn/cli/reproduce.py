@@ -178,7 +178,7 @@ def measure(selection: Selection, results: Path, storage: str | None = None) -> 
     """Measure open cells, then older ones, and return the names of those that failed."""
     if storage is None:
         return _measure(selection, results)
-    from nlgnn.paper.measure import shared_results
+    from nlgnn.paper.shared_cells import shared_results
     from nlgnn.tuning.shared_results import SharedResults
 
     token = shared_results.set(SharedResults(storage, "quick" if selection.quick else "results"))
@@ -229,7 +229,8 @@ def _run(cells: Sequence[Cell], results: Path, renew: bool = False) -> list[str]
 
     If results are shared, those of other processes are waited for.
     """
-    from nlgnn.paper.measure import run_cell, shared_results
+    from nlgnn.paper.measure import run_cell
+    from nlgnn.paper.shared_cells import shared_results
 
     failed = []
     waiting = list(enumerate(cells, start=1))

@@ -8,8 +8,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import ExitStack
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -35,6 +33,7 @@ from nlgnn.paper.auto_cells import measure_auto
 from nlgnn.paper.cell import Cell, Settings, cell_path, check_unchanged, is_older, read_cell
 from nlgnn.paper.numbers import printed_speed
 from nlgnn.paper.order_cells import ROLES
+from nlgnn.paper.shared_cells import claim_cell, publish
 from nlgnn.paper.ties import measure_ties
 from nlgnn.paper.twins import measure_without_twins
 from nlgnn.selection.diagnosis import diagnose
@@ -44,17 +43,12 @@ from nlgnn.training.loop import Objective
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Adam, Run, shape_of_setting
 from nlgnn.training.run_folder import RunFolder
-from nlgnn.tuning.shared_results import SharedResults
 
 TIMED_SYSTEMS = ("gcn", "gat", "geom-gcn", "nlgcn")  # of the paper's table 6; the first is the reference
 ALSO_TIMED = ("mlp", "nlmlp", "nlgat")
 TURN, TURN_SECONDS = 10, 1.0  # steps of a system before the next one has its turn, fewer if they are long
 WARM_UP = 2
 RECORDED = ("system", "condition", "protocol", "preset", "shortened", "search_epochs", "seeds")  # of a cell
-
-
-# Results and locks of other machines, if they share the work.
-shared_results: ContextVar[SharedResults | None] = ContextVar("shared_results", default=None)
 
 
 class InWorkElsewhereError(NlgnnError):
@@ -72,24 +66,19 @@ def run_cell(cell: Cell, results: Path, progress: bool = True, renew: bool = Fal
             the new result is complete.
 
     Returns:
-        The content of the cell's file, or None if another process measures it. A result that `shared_results` holds is
-        not measured again.
+        The content of the cell's file, or None if another process measures it. Shared results are not measured again.
 
     Raises:
         DataError: If the file cannot be read, or if the cell was measured with other settings.
         NlgnnError: If the file cannot be written.
     """
-    path, shared = cell_path(cell, results), shared_results.get()
+    path = cell_path(cell, results)
     if not _is_done(cell, path, renew):
         unfinished = path.parent / f".{cell.name}"  # keeps trained models until the cell is complete
         make_folder(unfinished)
-        with ExitStack() as locks:
-            if not locks.enter_context(claim(path.parent / f".{cell.name}.lock")):
+        with claim(path.parent / f".{cell.name}.lock") as here, claim_cell(cell, path) as everywhere:
+            if not (here and everywhere):
                 return None
-            if shared is not None:
-                if not locks.enter_context(shared.claim(f"{cell.store}/{cell.name}")):
-                    return None
-                _fetch(cell, path, shared)
             if not _is_done(cell, path, renew):  # another process may have finished it meanwhile
                 try:
                     result = MEASURES[cell.kind](cell, unfinished, progress)
@@ -99,26 +88,9 @@ def run_cell(cell: Cell, results: Path, progress: bool = True, renew: bool = Fal
                 text = json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
                 with writing(path):
                     write_text(path, text)
-                if shared is not None:
-                    shared.write(f"{cell.store}/{cell.name}", text)
+                publish(cell, text)
             shutil.rmtree(unfinished, ignore_errors=True)
     return read_cell(cell, path)
-
-
-def _fetch(cell: Cell, path: Path, shared: SharedResults) -> None:
-    """Write the result of another machine to the file of a cell, unless that is as new."""
-    text = shared.read(f"{cell.store}/{cell.name}")
-    if text is None:
-        return
-    try:
-        found = json.loads(text)
-        wanted = isinstance(found, dict) and not (path.exists() and is_older(found))
-    except ValueError as error:
-        what = f"the result of {cell.name} in {shared.where} is not JSON."
-        raise NlgnnError(what, "Remove its row from the table nlgnn_results.") from error
-    if wanted:
-        with writing(path):
-            write_text(path, text)
 
 
 def _is_done(cell: Cell, path: Path, renew: bool) -> bool:
