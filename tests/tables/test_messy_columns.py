@@ -38,6 +38,10 @@ NUMBERS: dict[str, tuple[list[str], list[float | None]]] = {
     "powers of ten": (["1,5e3", "2e-1"], [1500, 0.2]),
     "marks of missing values": (["-", "1,5", "?", "#N/A", "n/a", " "], [None, 1.5, None, None, None, None]),
     "no digits before the mark": ([",5", "1,5"], [0.5, 1.5]),
+    "one unit": (["3.5 kg", "4kg", "10"], [3.5, 4, 10]),
+    "one unit, decimal commas": (["1.234,5 km", "7,5 km"], [1234.5, 7.5]),
+    "thousands and millions": (["5k", "1.5M", "7"], [5000, 1.5e6, 7]),
+    "millions in German": (["5 Mio. €", "1,5 Mrd €", "7 Tsd. €"], [5e6, 1.5e9, 7000]),
     "a byte order mark inside": (["\ufeff5", "1,5"], [5, 1.5]),
 }
 NO_NUMBERS = [
@@ -56,6 +60,10 @@ NO_NUMBERS = [
     "--5",
     "1/2",
     ",",
+    "5 kg 3",
+    "12A",
+    "kg",
+    "5 kk",
 ]
 
 
@@ -81,6 +89,8 @@ def test_what_is_no_number(cell: str) -> None:
         (["€ 5", "$ 6"], "currencies were not converted: $, €"),
         (["(5)", "6"], "numbers in brackets are negative"),
         (["-", "6"], "'-' read as missing"),
+        (["5 kg", "6 kg"], "unit kg left off"),
+        (["5k", "6"], "k read as 1,000"),
         (["5.5", "6"], ""),
         ([" 5", "6 "], ""),
     ],
@@ -152,6 +162,7 @@ DATES: dict[str, tuple[list[str], list[object]]] = {
     "years of two digits": (["31/12/69", "31/12/70"], [date(2069, 12, 31), date(1970, 12, 31)]),
     "leap days": (["29/02/2024", "29/02/2023"], [date(2024, 2, 29), None]),
     "marks of missing values": (["-", "31/12/2024"], [None, date(2024, 12, 31)]),
+    "dates of databases that are none": (["0000-00-00", "2024-12-31"], [None, date(2024, 12, 31)]),
 }
 NO_DATES = [
     "2024-13-01",
@@ -240,11 +251,6 @@ def test_times_as_numbers_and_as_text_are_the_same() -> None:
     ]
     np.testing.assert_allclose(*x, atol=1e-5)
     assert x[0][:, -24:].argmax(axis=1).tolist() == [moment.hour for moment in moments]
-
-
-def test_months_have_no_weekday() -> None:
-    column = FeatureEncoder.fit(pl.DataFrame({"c": [f"2024-{month:02}" for month in range(1, 13)]})).columns[0]
-    assert (column.months, column.weekdays, column.hours) == (True, False, False)
 
 
 class TestCategories:

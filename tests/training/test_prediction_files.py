@@ -59,6 +59,12 @@ def test_standard_output_gets_the_same_bytes_as_a_file(
     assert printed.getvalue() == (tmp_path / f"t.{form}").read_bytes()
 
 
+def test_standard_output_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(NlgnnError, match=r"Standard output is closed"):
+        check_table_path(STANDARD_OUTPUT)
+
+
 def test_the_format_is_given_or_that_of_the_ending() -> None:
     assert [format_of(Path(name)) for name in ("a.csv", "a.parquet", "a.jsonl", "-")] == [
         *("csv", "parquet", "jsonl", "csv")

@@ -14,6 +14,8 @@ from nlgnn.errors import DataError, nearest
 from nlgnn.graph.audit import IF_RARE, are_rare, listed
 from nlgnn.graph.splits import Split
 from nlgnn.tables.column_kinds import FeatureColumn, Numbers, category_keys
+from nlgnn.tables.date_format import find_dates
+from nlgnn.tables.number_format import NO_VALUE, find_numbers
 from nlgnn.tables.roles import PARTS
 from nlgnn.tables.values import (
     Table,
@@ -26,12 +28,19 @@ from nlgnn.tables.values import (
 )
 
 WHOLE = r"^([+-]?\d+)\.0*$"
-# More different numbers than this, with few labelled nodes per number on average, are refused as classes or warned of.
-MANY_CLASSES, FEWEST_PER_CLASS, FEW_PER_CLASS = 20, 3, 20
+UNKNOWN = tuple(mark for mark in NO_VALUE if not mark.isalpha())  # "none" and "missing" may be classes
+# More different numbers than the first, with fewer labelled nodes each than the second, are refused as classes. More
+# classes than the first, with fewer labelled nodes each than the third, are warned of.
+MANY_CLASSES, FEWEST_PER_CLASS, FEW_PER_CLASS = 20, 5, 20
+MOST_NUMBERED = 200  # numbers that can be classes
 # A column leaks if it predicts this share of labels, and leaves at most this share of the errors of the majority class.
 LEAK_ACCURACY, LEAK_ERROR_RATIO = 0.98, 0.2
 LEAK_MIN_LABELS = 20  # with fewer labels, such columns occur by chance
 LEAK_MAX_ROWS = 20_000
+BINS = (
+    "Regression is not supported. Divide the values into a few classes first, such as pandas.qcut(values, 4), or name "
+    "another column. If they are names of classes, write them as text, such as c17."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +63,9 @@ class Labels:
 def read_labels(table: Table, column: str | None, class_names: Sequence[str] | None = None) -> Labels:
     """Read the labels of a table.
 
-    Blank cells and NA, N/A, NaN and null are unknown labels. Blanks around a name are ignored. Classes are sorted by
-    name, or by number if all are numbers. Of two classes the rarer one comes second.
+    Blank cells, NA, N/A, NaN, null and marks such as "?" are unknown labels. Names that differ only in case and blanks
+    are one class. Classes are sorted by name, or by number if all are numbers. Of two classes the rarer one comes
+    second.
 
     Args:
         table: The table of nodes.
@@ -75,8 +85,11 @@ def read_labels(table: Table, column: str | None, class_names: Sequence[str] | N
     if values.dtype.is_nested() or values.dtype == pl.Binary:
         raise other_type(table, values, "labels")
     text, notes = as_text(values), []
+    text = text.set(text.str.to_lowercase().is_in(UNKNOWN).fill_null(False), None)
     if not parsed_numbers(text.drop_nulls()).has_nulls():
         text = text.str.replace(WHOLE, "$1")  # 2.0 is class 2: integers with missing values are often stored so
+    distinct = text.n_unique() - text.has_nulls()
+    text, merged = one_spelling(text, class_names)
     if class_names is None:
         names = in_order(text.drop_nulls().unique().to_list())
         check_classes(table, column, names, len(text) - text.null_count())
@@ -93,7 +106,7 @@ def read_labels(table: Table, column: str | None, class_names: Sequence[str] | N
     y = text.replace_strict(numbers, default=-1, return_dtype=pl.Int64).to_numpy()
     if values.dtype == pl.String:
         as_written = values.filter(text.is_not_null()).n_unique()
-        if as_written > text.n_unique() - text.has_nulls():
+        if as_written > distinct:
             notes.append(f"{table.source}: labels that differ only in blanks around them, or in .0, were read as one.")
         if spelt_out := int((text.is_null() & (values.str.strip_chars() != "")).sum()):
             found = counted(spelt_out, "cell")
@@ -101,6 +114,8 @@ def read_labels(table: Table, column: str | None, class_names: Sequence[str] | N
     known = int((y >= 0).sum())
     notes.insert(0, f"{column!r} holds the labels: {len(names)} classes; {known} of {len(y)} nodes have one.")
     warnings = []
+    if merged:
+        warnings.append(f"Labels that differ only in case and blanks are one class: {listed(merged)}.")
     if class_names is None:
         sizes = np.bincount(y[y >= 0])
         rare, single = ([names[i] for i in np.flatnonzero(chosen)] for chosen in (are_rare(sizes), sizes == 1))
@@ -117,6 +132,23 @@ def read_labels(table: Table, column: str | None, class_names: Sequence[str] | N
     return Labels(y, tuple(names), tuple(notes), tuple(warnings))
 
 
+def one_spelling(text: pl.Series, class_names: Sequence[str] | None) -> tuple[pl.Series, list[str]]:
+    """Return labels in one spelling per class, and the spellings that were merged.
+
+    The spelling of a class is that of a trained model, or the most frequent one.
+    """
+    counts = text.drop_nulls().alias("text").value_counts(name="count").sort("count", "text", descending=[True, False])
+    known = pl.DataFrame({"text": list(class_names or ())}, schema={"text": pl.String})
+    spelt = pl.concat([known, counts.select("text")]).unique(maintain_order=True)
+    groups = spelt.with_columns(key=category_keys(spelt["text"])).group_by("key", maintain_order=True).all()
+    several = groups.filter(pl.col("text").list.len() > 1)["text"].to_list()
+    if class_names is not None:  # classes of the model stay apart, and so do further spellings if there are several
+        several = [found for found in several if len(set(found) & set(class_names)) == 1]
+    others = {other: first for first, *rest in several for other in rest}
+    merged = [" and ".join(map(shown, found[:3])) for found in several[:9]]
+    return (text.replace(others), merged) if others else (text, [])
+
+
 def check_classes(table: Table, column: str, names: list[str], labelled: int) -> None:
     """Raise an error if the values of a column cannot be classes."""
     where = f"{table.source}, column {column!r}"
@@ -124,14 +156,16 @@ def check_classes(table: Table, column: str, names: list[str], labelled: int) ->
         raise DataError(f"{where}: no row has a label.", "Label some of the nodes and leave the others blank.")
     if len(names) == 1:
         raise DataError(f"{where}: all labels are {shown(names[0])}.", "Give at least two classes.")
-    numbers = parsed_numbers(pl.Series(names))
-    many_numbers = len(names) > MANY_CLASSES and not numbers.has_nulls()
-    fractions = " with fractions" * bool((numbers != numbers.floor()).any())
-    if many_numbers and (fractions or len(names) < labelled < FEWEST_PER_CLASS * len(names)):
-        raise DataError(
-            f"{where} holds {len(names)} different numbers{fractions}, such as {names[0]}: these are no classes.",
-            "Name a column of classes, or divide the numbers into classes first.",
-        )
+    many = f"{where} holds {len(names)} different"
+    if len(names) > MANY_CLASSES:
+        cells = pl.Series(names)
+        numbers = find_numbers(cells).numbers
+        fractions = " with fractions" * bool((numbers != numbers.floor()).any())
+        few = len(names) < labelled < FEWEST_PER_CLASS * len(names) or MOST_NUMBERED < len(names) < labelled
+        if not numbers.has_nulls() and (fractions or few):
+            raise DataError(f"{many} numbers{fractions}, such as {names[0]}: these are no classes.", BINS)
+        if not find_dates(cells).days.has_nulls():
+            raise DataError(f"{many} dates, such as {names[0]}: these are no classes.", BINS)
     if len(names) == labelled and labelled > 2:
         raise DataError(f"{where}: every label is different.", "Name the column of classes, not that of ids.")
 

@@ -1,4 +1,4 @@
-"""Numbers as people write them: 1,234.56 or 1.234,56, 12 %, € 30, (5)."""
+"""Numbers as people write them: 1,234.56 or 1.234,56, 12 %, € 30, (5), 3.5 kg, 2k."""
 
 from __future__ import annotations
 
@@ -27,18 +27,26 @@ LARGEST_NUMBER = 1e38  # single precision ends at 3.4e38
 
 CODES = "EUR|USD|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|RON|BRL|MXN|ZAR|TRY|RUB|KRW|SGD|HKD"
 CURRENCY = rf"(?:[A-Z]{{0,2}}\p{{Sc}}|(?:{CODES})\b|kr\b\.?|Kč|zł|Fr\.)"
+SCALES = {"k": 1e3, "K": 1e3, "Tsd": 1e3, "M": 1e6, "Mio": 1e6, "bn": 1e9, "Mrd": 1e9}
+UNITS = (
+    "kg|mg|g|t|lbs?|oz|km/h|km²|km|m²|m³|cm|mm|m|mi|mph|ft|ha|ml|l|hrs?|hours?|h|mins?|min|ms|secs?|s|days?|d|weeks?"
+)
+UNITS += "|months?|years?|yrs?|°C|°F|kWh|MWh|kW|MW|W|V|GHz|MHz|Hz|TB|GB|MB|KB|kB|GiB|MiB|bps|px|pcs|Stk|Stück"
 BLANK = r"[\s\u00a0\u2000-\u200b\u202f\u205f\u3000\ufeff]"
 DASH, QUOTE = "[-\u2010-\u2013\u2212\ufe63\uff0d]", "['’ʼ´`]"
 WRITTEN = (
     rf"^{BLANK}*(?P<open>\()?(?P<sign>[+]|{DASH})?{BLANK}?(?P<before>{CURRENCY})?{BLANK}?(?P<inner_sign>[+]|{DASH})?"
     rf"(?P<digits>[0-9.,](?:(?:[0-9.,]|{BLANK}|{QUOTE})*[0-9.,])?)(?P<exponent>[eE][+-]?[0-9]+)?"
-    rf"{BLANK}?(?P<after>{CURRENCY}|[%‰])?(?P<last_sign>{DASH})?(?P<close>\))?{BLANK}*$"
+    rf"(?:{BLANK}?(?P<unit>{UNITS})\.?|(?:{BLANK}?(?P<scale>{'|'.join(SCALES)})\.?)?"
+    rf"(?:{BLANK}?(?P<after>{CURRENCY}|[%‰]))?)(?P<last_sign>{DASH})?(?P<close>\))?{BLANK}*$"
 )
 SIGNS = ("sign", "inner_sign", "last_sign")
 PARTS_PER = {"%": 100.0, "‰": 1000.0}
 # Marks of missing values in columns of numbers and dates. In other columns they may be values.
 NO_VALUE: tuple[str, ...] = ("-", "--", "–", "—", "?", ".", "..", "none", "n.a.", "n. a.", "unknown", "missing", "#n/a")
 NO_VALUE += ("#div/0!", "#num!", "#ref!", "#value!", "#name?", "#null!")
+NO_VALUE += ("0000-00-00", "0000-00-00 00:00:00", "00/00/0000", "00.00.0000")
+LONGEST_MARK = max(map(len, NO_VALUE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +114,7 @@ def mostly(text: pl.Series, pattern: str) -> bool:
 
 def without_marks(text: pl.Series) -> tuple[pl.Series, tuple[str, ...]]:
     """Return text with null for marks of missing values such as "-", and the remark about them, if any."""
-    marks = (text.str.len_bytes().le(8) & text.str.to_lowercase().is_in(NO_VALUE)).fill_null(False)
+    marks = (text.str.len_bytes().le(LONGEST_MARK) & text.str.to_lowercase().is_in(NO_VALUE)).fill_null(False)
     if not marks.any():
         return text, ()
     found = listed([repr(mark) for mark in text.filter(marks).unique().sort()])
@@ -117,6 +125,9 @@ def without_marks(text: pl.Series) -> tuple[pl.Series, tuple[str, ...]]:
 def _find_written(text: pl.Series, default: DecimalMark) -> NumbersFound:
     """Return the numbers of text by the decimal mark that fits, and remarks."""
     parts = text.str.extract_groups(WRITTEN).struct.unnest()
+    units = parts["unit"].drop_nulls().unique().to_list()
+    if len(units) > 1:  # numbers of several units cannot be compared
+        parts = parts.with_columns(digits=pl.when(pl.col("unit").is_null()).then("digits"))
     by_mark = {mark: _by_convention(parts, mark) for mark in CONVENTIONS}
     point, comma = (numbers.is_not_null().sum() for numbers in by_mark.values())
     decimal: DecimalMark = default if point == comma else "." if point > comma else ","
@@ -132,6 +143,7 @@ def _find_written(text: pl.Series, default: DecimalMark) -> NumbersFound:
     used = parts.filter(numbers.is_not_null())
     if used["open"].is_not_null().any():
         remarks.append("numbers in brackets are negative")
+    remarks += [f"unit {unit} left off" for unit in units if len(units) == 1]
     remarks += _unit_remarks(used)
     return NumbersFound(numbers.alias(text.name), text, decimal, tuple(remarks))
 
@@ -147,6 +159,7 @@ def _by_convention(parts: pl.DataFrame, decimal: DecimalMark) -> pl.Series:
     number = pl.concat_str(plain, pl.col("exponent").fill_null("")).cast(pl.Float64, strict=False)
     positive = pl.all_horizontal(pl.col("open").is_null(), *(pl.col(sign).fill_null("+") == "+" for sign in SIGNS))
     divisor = pl.col("after").replace_strict(PARTS_PER, default=1.0, return_dtype=pl.Float64)
+    number *= pl.col("scale").replace_strict(SCALES, default=1.0, return_dtype=pl.Float64)
     return parts.select(
         pl.when(is_number).then(pl.when(positive).then(number).otherwise(-number) / divisor)
     ).to_series()
@@ -160,6 +173,8 @@ def _unit_remarks(parts: pl.DataFrame) -> list[str]:
     if len(currencies) < len(units):
         lacking = not parts["after"].is_in(list(PARTS_PER)).fill_null(False).all()
         remarks.append("per cent read as fractions" + ", but some values lack the sign" * lacking)
+    if scales := parts["scale"].drop_nulls().unique().sort().to_list():
+        remarks.append(", ".join(f"{scale} read as {SCALES[scale]:,.0f}" for scale in scales))
     if len(currencies) > 1:
         remarks.append(f"currencies were not converted: {listed(currencies)}")
     return remarks

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from nlgnn.errors import OptionError
+from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.files import check_target, write_whole, writing
 from nlgnn.training.run_folder import parquet_table
 
@@ -59,6 +59,8 @@ def check_table_path(path: Path, form: str | None = None, *, replace: bool = Fal
     """
     format_of(path, form)
     if path == STANDARD_OUTPUT:
+        if sys.stdout is None:
+            raise NlgnnError("Standard output is closed.", "Name a file with --out.")
         return
     check_target(path)
     if path.exists() and not replace:
