@@ -340,17 +340,21 @@ class Graph:
         if self.num_features == 1:
             return self
         if self.row_norm is not None:
-            factors = np.full(self.num_nodes, 1 / self.row_norm)
+            factors = np.full(x.shape[0], 1 / self.row_norm)
         elif isinstance(x, sparse.csr_array):
             factors = 1 / row_norms(x, power)
         else:
-            factors = 1 / np.concatenate([row_norms(rows, power) for _, rows in row_chunks(x)])
+            factors = 1 / np.concatenate([np.ones(0), *(row_norms(rows, power) for _, rows in row_chunks(x))])
         if isinstance(x, sparse.csr_array):
-            return replace(self, x=(sparse.diags_array(factors) @ x).astype(np.float32))
+            return self.with_features((sparse.diags_array(factors) @ x).astype(np.float32))
         if isinstance(x, FeaturesOnDisk):
-            return replace(self, x=x.multiplied(factors))
+            return self.with_features(x.multiplied(factors))
         # Multiplied in double precision; `out` avoids a whole array of it.
-        return replace(self, x=np.multiply(x, factors[:, None], out=np.empty_like(x)))
+        return self.with_features(np.multiply(x, factors[:, None], out=np.empty_like(x)))
+
+    def with_features(self, x: NDArray[np.float32] | sparse.csr_array | FeaturesOnDisk) -> Graph:
+        """Return the graph with other features."""
+        return replace(self, x=x)
 
     def dense_features(self) -> NDArray[np.float32]:
         """Return the features as a dense array in memory; features on disk are refused."""

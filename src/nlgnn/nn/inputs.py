@@ -15,6 +15,8 @@ from torch import Tensor
 from nlgnn.graph.descriptions import Description
 from nlgnn.graph.features import FeaturesOnDisk
 from nlgnn.graph.graph import Graph
+from nlgnn.nn.kernels.ranks import active
+from nlgnn.nn.kernels.sharded import own_table
 from nlgnn.nn.kernels.sparse import Operator
 from nlgnn.nn.kernels.streamed import StreamedFeatures
 
@@ -59,12 +61,17 @@ def features(graph: Graph) -> Tensor | Operator | StreamedFeatures:
     """
     if isinstance(graph.x, FeaturesOnDisk):
         return StreamedFeatures(graph.x)
-    return Operator.from_scipy(graph.x) if isinstance(graph.x, sparse.csr_array) else _tensor(graph.x)
+    return own_table(graph.x) if isinstance(graph.x, sparse.csr_array) else _tensor(graph.x)
 
 
 def stored(table: Description) -> Description:
-    """Return a sparse table dense, if too many entries are not zero."""
-    if isinstance(table, np.ndarray) or table.nnz <= DENSE_SHARE * table.shape[0] * table.shape[1]:
+    """Return a sparse table dense, if too many entries are not zero: of all ranks, which must agree."""
+    if isinstance(table, np.ndarray):
+        return table
+    ranks, entries, size = active(), table.nnz, table.shape[0] * table.shape[1]
+    if ranks is not None:
+        entries, size = ranks.add(torch.tensor([entries, size])).tolist()
+    if entries <= DENSE_SHARE * size:
         return table
     dense: NDArray[Any] = table.toarray()
     return dense

@@ -19,6 +19,8 @@ from nlgnn.graph.descriptions import scaled_matrix
 from nlgnn.nn.inputs import Features, with_self_loops
 from nlgnn.nn.kernels.dropout import Columns, Dropout
 from nlgnn.nn.kernels.function import Kernel, in_front
+from nlgnn.nn.kernels.ranks import active
+from nlgnn.nn.kernels.sharded import propagation, sums
 from nlgnn.nn.kernels.sparse import Operator, SparseProduct
 from nlgnn.nn.kernels.two_products import own_and_sent
 
@@ -157,9 +159,7 @@ def normalised(adjacency: sparse.csr_array, dtype: torch.dtype) -> Operator:
 
 def divided_by_degrees(matrix: sparse.csr_array, dtype: torch.dtype, symmetric: bool = True) -> Operator:
     """Return the matrix with entry `(i, j)` divided by the square roots of the sums of rows `i` and `j`."""
-    # SciPy would convert a boolean matrix to numbers, which copies it.
-    sums = np.diff(matrix.indptr) if matrix.dtype == bool else matrix.sum(axis=1)
-    roots = inverse_power(sums, 0.5, dtype)
+    roots = inverse_power(sums(matrix, axis=1), 0.5, dtype)
     return scaled(matrix, roots, roots, symmetric)
 
 
@@ -179,7 +179,7 @@ def scaled(
     matrix: sparse.csr_array, of_row: NDArray[Any], of_column: NDArray[Any] | None = None, symmetric: bool = False
 ) -> Operator:
     """Return an operator whose entries are multiplied by one factor per row and, if given, one per column."""
-    return Operator.from_scipy(scaled_matrix(matrix, of_row, of_column), symmetric)
+    return propagation(scaled_matrix(matrix, of_row, of_column), symmetric)
 
 
 def with_diagonal(adjacency: sparse.csr_array) -> sparse.csr_array:
@@ -214,8 +214,14 @@ def cross_entropy(
 ) -> Float[Tensor, ""]:
     """Return the mean cross entropy over some nodes, without those whose label is -1.
 
-    The log-softmax runs on transposed logits, because torch then processes many nodes at once.
+    The log-softmax runs on transposed logits, because torch then processes many nodes at once. Where several ranks
+    share the nodes, the result is the part of this rank, and the sum of all parts is the loss.
     """
+    if (ranks := active()) is not None:
+        nodes = nodes.nonzero().squeeze(1) if nodes.dtype == torch.bool else nodes
+        of_nodes = y.index_select(0, nodes)
+        count = ranks.add((of_nodes >= 0).sum())
+        return F.cross_entropy(logits.index_select(0, nodes), of_nodes, ignore_index=-1, reduction="sum") / count
     if len(logits) < FEW_ROWS:
         return F.cross_entropy(logits[nodes], y[nodes], ignore_index=-1)
     nodes = nodes.nonzero().squeeze(1) if nodes.dtype == torch.bool else nodes

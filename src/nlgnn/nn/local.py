@@ -37,6 +37,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Rate, checked, drop_features
 from nlgnn.nn.inputs import Edges, Features, Inputs, features
 from nlgnn.nn.kernels.attention import GraphAttention, neighbourhoods
+from nlgnn.nn.kernels.sharded import propagation
 from nlgnn.nn.kernels.sparse import Operator
 from nlgnn.nn.kernels.streamed import StreamedFeatures
 from nlgnn.nn.layers import (
@@ -252,7 +253,7 @@ class GAT(LocalModel):
         return edges if isinstance(edges, Operator) else neighbourhoods(given(edges, num_nodes), num_nodes)
 
     def operator_of(self, adjacency: sparse.csr_array) -> Operator:
-        return Operator.from_scipy(with_diagonal(adjacency), symmetric=True)
+        return propagation(with_diagonal(adjacency), symmetric=True)
 
 
 def given(edges: Tensor | None, num_nodes: int) -> Tensor:

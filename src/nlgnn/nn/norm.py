@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from nlgnn.nn.kernels.batch_norm import EPSILON, normalised
 from nlgnn.nn.kernels.dropout import Dropout
+from nlgnn.nn.kernels.ranks import active
 
 
 class BatchNorm(nn.Module):
@@ -49,10 +50,11 @@ class BatchNorm(nn.Module):
             nn.init.ones_(ones)
 
     def forward(self, h: Float[Tensor, "n f"]) -> Float[Tensor, "n f"]:
-        if self.training:
+        if self.training and active() is None:
             return normalised(h, self.weight, self.bias)
-        mean = h.mean(0, keepdim=True)
-        variance = (h - mean).square().mean(0, keepdim=True)
+        mean, variance = _moments(h)
+        if self.training:
+            return torch.addcmul(self.bias, h - mean, self.weight * (variance + EPSILON).rsqrt())
         if self.storing:
             self.mean.copy_(mean.squeeze(0))
             self.variance.copy_(variance.squeeze(0))
@@ -64,7 +66,18 @@ class BatchNorm(nn.Module):
 
     def hidden(self, h: Float[Tensor, "n f"], dropout: Dropout, *place: int) -> Float[Tensor, "n f"]:
         """Return `dropout(relu(self(h)), *place)`, one operation in training."""
-        if self.training:
+        if self.training and active() is None:
             return normalised(h, self.weight, self.bias, relu=True, masks=dropout.masks(h, *place))
         normal: Tensor = self(h)
-        return normal.relu_()
+        dropped: Tensor = dropout(normal.relu_(), *place)
+        return dropped
+
+
+def _moments(h: Float[Tensor, "n f"]) -> tuple[Float[Tensor, "1 f"], Float[Tensor, "1 f"]]:
+    """Return mean and variance of each column, over the rows of all ranks if several share the nodes."""
+    ranks = active()
+    if ranks is None:
+        mean = h.mean(0, keepdim=True)
+        return mean, (h - mean).square().mean(0, keepdim=True)
+    mean = ranks.total(h.sum(0, keepdim=True)) / ranks.num_nodes
+    return mean, ranks.total((h - mean).square().sum(0, keepdim=True)) / ranks.num_nodes

@@ -24,6 +24,7 @@ from nlgnn.graph.descriptions import mean_matrix
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import drop_features
 from nlgnn.nn.inputs import Edges, Features, Inputs, features
+from nlgnn.nn.kernels.sharded import propagation
 from nlgnn.nn.kernels.sparse import SMALL_PRODUCT, Operator, spmm
 from nlgnn.nn.kernels.two_products import own_and_sent
 from nlgnn.nn.layers import numpy_type, times
@@ -51,7 +52,7 @@ class MeanConvolution(nn.Module):
         nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, x: Features, mean: Operator) -> Float[Tensor, "n f"]:
-        large = mean.columns.numel() * len(self.bias) > SMALL_PRODUCT
+        large = mean.num_entries * len(self.bias) > SMALL_PRODUCT
         if isinstance(x, Tensor) and large and self.weight.shape[0] <= NARROW_INPUT:
             return own_and_sent(mean, x, *self.weight.chunk(2, dim=1)).add_(self.bias)
         own, of_neighbours = times(x, self.weight).chunk(2, dim=1)
@@ -86,7 +87,7 @@ class GraphSAGE(UniformStack):
     def prepare(self, graph: Graph) -> Inputs:
         """Return the inputs of `forward`. Edges are used in both directions."""
         means = mean_matrix(graph.undirected_weights, numpy_type(self.dtype))
-        return Inputs(features(graph), Operator.from_scipy(means))
+        return Inputs(features(graph), propagation(means))
 
     def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:
         num_nodes = x.shape[0]

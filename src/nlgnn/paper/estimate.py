@@ -44,7 +44,7 @@ def _distance(cell: Cell, other: Cell) -> tuple[bool | float, ...]:
 
 
 def _work(cell: Cell) -> float:
-    return _size(cell.dataset) ** GROWTH * cell.schedule.splits * cell.seeds
+    return float(_size(cell.dataset) ** GROWTH * cell.schedule.splits * cell.seeds)
 
 
 @cache

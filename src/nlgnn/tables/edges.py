@@ -70,9 +70,17 @@ def read_ids(table: Table, column: str) -> pl.Series:
 
 
 def read_edges(
-    table: Table, roles: EdgeRoles, ids: pl.Series | None, nodes_source: str, unknown_nodes: UnknownNodes
+    table: Table,
+    roles: EdgeRoles,
+    ids: pl.Series | None,
+    nodes_source: str,
+    unknown_nodes: UnknownNodes,
+    whole: bool = True,
 ) -> Edges:
-    """Read the edges of a table between nodes of the given ids; None makes every id in the edges a node."""
+    """Read the edges of a table between nodes of the given ids; None makes every id in the edges a node.
+
+    If the table is not whole, loops and repeated edges are not counted.
+    """
     ends = [read_ids(table, column) for column in (roles.source, roles.target)]
     ends = of_one_type(ends if ids is None else [*ends, ids])
     notes = [*table.notes, *roles.notes]
@@ -111,7 +119,8 @@ def read_edges(
             edge_index = numbers_of(ends, ids)
             found = counted(len(strangers), "id")
             notes.append(f"{table.source}: ids that {nodes_source} lacks became nodes ({found}).")
-    notes += odd_edges(table, edge_index, weight, len(ids))
+    if whole:
+        notes += odd_edges(table, edge_index, weight, len(ids))
     return Edges(ids, edge_index, weight, tuple(notes), time, type, types)
 
 

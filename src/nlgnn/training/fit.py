@@ -24,7 +24,7 @@ from nlgnn.models.options import recipe_options
 from nlgnn.models.registry import get_system, resolve_class
 from nlgnn.nn.base import Model
 from nlgnn.nn.base import prepare as prepare_inputs
-from nlgnn.shallow.base import Factory, ShallowModel
+from nlgnn.shallow.base import EndOfRunsError, Factory, ShallowModel
 from nlgnn.training.device import (
     Interrupt,
     allocation,
@@ -50,7 +50,7 @@ from nlgnn.training.preflight import (
 )
 from nlgnn.training.progress import TrainingProgress
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.replica import Job, Replica, Run, by_shape, shape_of_setting, training_nodes
+from nlgnn.training.replica import OUT_OF_TIME, Job, Replica, Run, by_shape, shape_of_setting, training_nodes
 from nlgnn.training.run_folder import RunFolder, check_weights, load_weights
 from nlgnn.training.shallow_run import fit_shallow, predict_shallow, scaled
 
@@ -74,6 +74,7 @@ def fit(
     folder: RunFolder | None = None,
     progress: bool = True,
     watch: Watch | None = None,
+    finished: Sequence[Run] = (),
 ) -> list[Run]:
     """Train a model on every split.
 
@@ -88,6 +89,7 @@ def fit(
         progress: If True, a progress bar is drawn on terminals after two seconds.
         watch: Called after every epoch with the replicas in training; after every run, with none, for a model without
             gradient training.
+        finished: Runs of the same training that are finished. They are not trained again.
 
     Returns:
         One run per split. A run whose loss became infinite or undefined is marked as failed; the others continue.
@@ -103,7 +105,7 @@ def fit(
         10
     """
     settings = [setting_of(factory, graph, recipe)]
-    runs = fit_settings(settings, graph, splits, folder=folder, progress=progress, watch=watch)[0]
+    runs = fit_settings(settings, graph, splits, folder=folder, progress=progress, watch=watch, finished=finished)[0]
     if all(run.failure for run in runs):
         how = "Try a lower learning rate, or look at the features."
         raise EveryRunFailedError(f"every run failed; {runs[0].failure}.", how)
@@ -138,6 +140,7 @@ def fit_settings(
     folder: RunFolder | None = None,
     progress: bool = True,
     watch: Watch | None = None,
+    finished: Sequence[Run] = (),
 ) -> list[list[Run]]:
     """Train several settings on every split; those of one shape at once.
 
@@ -150,6 +153,7 @@ def fit_settings(
         progress: If True, a progress bar is drawn on terminals after two seconds.
         watch: Called after every epoch with the replicas in training. If it sets `dropped` of a replica, the replica
             ends with the figures of its best epoch so far. `replica.setting` is a position in `settings`.
+        finished: Finished runs, as for `fit`, for a single setting.
 
     Returns:
         The runs of each setting, as `fit` returns them, even if all of them failed.
@@ -196,7 +200,7 @@ def fit_settings(
         for job in {shape_of_setting(job.factory, job.recipe): job for job in by_gradients}.values():
             check_output(job, graph)
         for shape in by_shape(jobs):
-            training = _Training(graph, folder, bar, interrupt, watch)
+            training = _Training(graph, folder, bar, interrupt, watch, finished)
             if isinstance(shape[0].example, ShallowModel):
                 training.fit_one_by_one(shape)
                 continue
@@ -224,9 +228,11 @@ class _Training:
         bar: TrainingProgress,
         interrupt: Interrupt,
         watch: Watch | None = None,
+        finished: Sequence[Run] = (),
     ) -> None:
         self.graph, self.folder, self.bar, self.interrupt, self.watch = graph, folder, bar, interrupt, watch
         self.interrupted = folder.checkpoints() if folder else {}
+        self.finished = {run.index: run for run in finished if run.failure is None}
         self.saved_at = time.monotonic()
 
     @contextmanager
@@ -260,22 +266,30 @@ class _Training:
             if self._was_finished(job, job.example):
                 continue
             self.bar.begin_run(last_metric)
-            fit_shallow(job, job.factory(), graph)
-            self._keep(job.run)
-            last_metric = job.run.val.get(job.recipe.metric)
-            if self.interrupt.requested:
-                raise KeyboardInterrupt
-            if self.watch:
-                self.watch([])
+            try:
+                fit_shallow(job, job.factory(), graph)
+                self._keep(job.run)
+                last_metric = job.run.val.get(job.recipe.metric)
+                if self.interrupt.requested:
+                    raise KeyboardInterrupt
+                if self.watch:
+                    self.watch([])
+            except EndOfRunsError:
+                if not any(one.run.val for one in jobs):
+                    raise
+                for one in jobs:
+                    if not one.run.val and not self._was_finished(one, one.example):
+                        one.run.failure = one.run.failure or OUT_OF_TIME
+                return
 
     def _was_finished(self, job: Job, model: Model | ShallowModel) -> bool:
         """Read a finished run from the folder; return False if there is none."""
-        run = self.folder.finished_run(job.run.index) if self.folder else None
+        run = self.folder.finished_run(job.run.index) if self.folder else self.finished.get(job.run.index)
         if run is None:
             return False
         if run.failure is None:
             own = model.unwrapped if isinstance(model, Model) else model
-            check_weights(own, run.state, self.folder.path)  # type: ignore[union-attr]
+            check_weights(own, run.state, self.folder.path if self.folder else f"run {run.index}")
         vars(job.run).update(vars(run))
         self.bar.finish_run()
         return True
@@ -315,7 +329,7 @@ class _Training:
         self._keep(replica.run)
 
     def _keep(self, run: Run) -> None:
-        if self.folder:
+        if self.folder and not run.is_postponed:
             self.folder.save_run(run)
         self.bar.finish_run()
 

@@ -132,7 +132,7 @@ class GivenMasks(Dropout):
         super().__init__(0.5)
         self.masks = iter(masks)
 
-    def mask(self, like, *place, columns=None):
+    def mask(self, like, *place, columns=None, first=None):
         mask = next(self.masks)
         assert mask.shape == like.shape
         return mask

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Rate, Share, checked, drop_features
 from nlgnn.nn.inputs import Edges, Features, Inputs, features
+from nlgnn.nn.kernels.sharded import sums
 from nlgnn.nn.kernels.sparse import Operator, spmm
 from nlgnn.nn.layers import Projection, inverse_power, scaled, times
 from nlgnn.nn.local import given
@@ -93,7 +94,7 @@ class DirGCN(StackModel):
     def prepare(self, graph: Graph) -> Inputs:
         """Return the features and S, which is computed once per graph."""
         adjacency = graph.directed_weights if graph.directed else graph.undirected_weights
-        of_row, of_column = (inverse_power(adjacency.sum(axis), 0.5, self.dtype) for axis in (1, 0))
+        of_row, of_column = (inverse_power(sums(adjacency, axis), 0.5, self.dtype) for axis in (1, 0))
         return Inputs(features(graph), scaled(adjacency, of_row, of_column, symmetric=not graph.directed))
 
     def forward(self, x: Features, edge_index: Edges = None) -> Float[Tensor, "n f"]:

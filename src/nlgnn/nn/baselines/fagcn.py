@@ -92,7 +92,8 @@ class FAGCN(Model):
         first = self.dropout(self.embedding(drop_features(x, self.dropout, 0)).relu(), 1)
         h = first
         for place, propagation in enumerate(self.propagations, start=2):
-            h = propagation(h, operator, self.dropout(operator.values, place)).add_(first, alpha=self.eps)
+            gates = self.dropout(operator.values, place, first=operator.first_entry)
+            h = propagation(h, operator, gates).add_(first, alpha=self.eps)
         logits: Tensor = self.classifier(h)
         return logits
 
@@ -125,8 +126,9 @@ class GatedPropagation(nn.Module):
         nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, h: Float[Tensor, "n f"], pattern: Operator, weights: Float[Tensor, " m"]) -> Float[Tensor, "n f"]:
-        result: Tensor = GatedSum.apply(pattern, weights, h.contiguous(), self.weight.view(2, -1), self.bias)[0]
-        return result
+        square, rows = pattern.extended(h.contiguous())
+        result: Tensor = GatedSum.apply(square, weights, rows, self.weight.view(2, -1), self.bias)[0]
+        return pattern.own_rows(result)
 
 
 class GatedSum(Kernel):

@@ -31,6 +31,8 @@ from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Model, Rate, checked
 from nlgnn.nn.inputs import Edges, Features, features, given_adjacency
 from nlgnn.nn.kernels.dropout import Dropout
+from nlgnn.nn.kernels.ranks import active
+from nlgnn.nn.kernels.sharded_tables import square
 from nlgnn.nn.kernels.sparse import Operator, spmm
 from nlgnn.nn.kernels.streamed import StreamedFeatures
 from nlgnn.nn.layers import divided_by_degrees, split, times
@@ -137,9 +139,8 @@ def at_distance_two(adjacency: sparse.csr_array, symmetric: bool = True) -> spar
     """Return the boolean matrix of pairs of nodes at a distance of exactly two."""
     within_one = sparse.csr_array(adjacency + sparse.eye_array(adjacency.shape[0], format="csr"), dtype=bool)
     # Numbers of paths instead of bools would take more memory and would keep neighbours that have common neighbours.
-    within_two = within_one @ within_one
-    exactly_two = within_two > within_one
-    if symmetric:
+    exactly_two = square(within_one) > within_one
+    if symmetric and active() is None:
         return exactly_two.T.tocsr()  # the same matrix with sorted columns, faster than sorting them
     exactly_two.sort_indices()
     return exactly_two

@@ -67,9 +67,10 @@ class GraphAttention(Layer):
         vectors = torch.stack([self.attention_source[part], self.attention_target[part]])
         bias = self.bias.split(self.out_channels)[part]
         weights = torch.empty_like(vectors[0, :1]).expand(len(edges.columns))
-        kept = self.dropout.factors(weights, part)
-        result: Tensor = Attention.apply(edges, h.contiguous(), vectors, bias, kept)[0]
-        return result
+        kept = self.dropout.factors(weights, part, first=edges.first_entry)
+        pattern, rows = edges.extended(h.contiguous())
+        result: Tensor = Attention.apply(pattern, rows, vectors, bias, kept)[0]
+        return edges.own_rows(result)
 
 
 def neighbourhoods(edges: Tensor, num_nodes: int) -> Operator:

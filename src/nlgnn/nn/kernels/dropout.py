@@ -7,6 +7,7 @@ are drawn together. A checkpoint therefore needs no state of a random number gen
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nlgnn.nn.kernels.function import Kernel
+from nlgnn.nn.kernels.ranks import first_row
 
 # Maximum number of entries drawn from one seed. A reader of some of the rows draws whole blocks.
 BLOCK_ENTRIES = 2**18
@@ -117,10 +119,10 @@ class Dropout(RandomModule, nn.Dropout):
     def rate(self) -> float:
         return self.p
 
-    def forward(self, input: Tensor, *place: int, columns: Columns | None = None) -> Tensor:
+    def forward(self, input: Tensor, *place: int, columns: Columns | None = None, first: int | None = None) -> Tensor:
         if not self.training or not self.is_random:
             return input
-        mask = self.mask(input, *place, columns=columns)
+        mask = self.mask(input, *place, columns=columns, first=first)
         if self.replica is None:
             return input * mask
         dropped: Tensor = _Masked.apply(input, self.replica, _Hidden(mask))
@@ -132,27 +134,32 @@ class Dropout(RandomModule, nn.Dropout):
             return None
         return Masks(self.own_streams(like.device), (self.number, *place))
 
-    def factors(self, like: Tensor, *place: int) -> Tensor | None:
+    def factors(self, like: Tensor, *place: int, first: int | None = None) -> Tensor | None:
         """Return what dropout multiplies the entries of a tensor by, or None if it drops nothing."""
         if not self.training or not self.is_random:
             return None
-        mask = self.mask(like, *place)
+        mask = self.mask(like, *place, first=first)
         factors: Tensor = mask if self.replica is None else _PerReplica.apply(self.replica, _Hidden(mask))
         return factors
 
-    def mask(self, like: Tensor, *place: int, columns: Columns | None = None) -> Tensor:
+    def mask(self, like: Tensor, *place: int, columns: Columns | None = None, first: int | None = None) -> Tensor:
         """Return a mask in the shape of a tensor: zeros, and the scale of inverted dropout elsewhere.
 
         Args:
             like: A tensor of the required shape, type and device. Its first axis is that of the rows.
             place: Numbers that distinguish the calls of this module in one pass.
             columns: The position of `like` in a wider tensor. By default, `like` has all columns.
+            first: The number of the first row of `like` in a longer tensor, such as that of all ranks. By default it is
+                the first node of this rank, which is 0 in one process.
 
         Returns:
             The mask. Under `torch.func.vmap` there is one per replica, `[replicas, *like.shape]`.
         """
         streams = self.own_streams(like.device)
-        if columns is None:
+        first = first_row() if first is None else first
+        if first:
+            masks = draw_rows(streams, like, (self.number, *place), first)
+        elif columns is None:
             masks = draw_masks(streams, like, (self.number, *place))
         else:
             masks = _draw_columns(streams, like, (self.number, *place), columns)
@@ -239,8 +246,8 @@ def draw_masks(streams: Sequence[Stream], like: Tensor, place: tuple[int, ...], 
 
 
 def draw_rows(
-    streams: Sequence[Stream], rows: Float[Tensor, "k d"], place: tuple[int, ...], first: int
-) -> Float[Tensor, "streams k d"]:
+    streams: Sequence[Stream], rows: Float[Tensor, k * d], place: tuple[int, ...], first: int
+) -> Float[Tensor, "streams k *d"]:
     """Return masks of adjacent rows of a larger matrix, equal to those rows of the result of `draw_masks`.
 
     Args:
@@ -249,9 +256,9 @@ def draw_rows(
         place: The random module and the call within it.
         first: The index of the first row in the larger matrix.
     """
-    in_block = rows_in_block(rows.shape[1])
+    in_block = rows_in_block(math.prod(rows.shape[1:]))
     before = first % in_block
-    whole = rows.new_empty(()).expand(before + len(rows), rows.shape[1])
+    whole = rows.new_empty(()).expand(before + len(rows), *rows.shape[1:])
     return draw_masks(streams, whole, place, first // in_block)[:, before:]
 
 

@@ -86,9 +86,22 @@ def stable_order(keys: Float[Tensor, "*replicas n"]) -> Int[Tensor, "*replicas n
     keys = rounded(keys.detach())
     if keys.device.type != "cpu" or keys.numel() < FEW_KEYS:
         return keys.argsort(stable=True)
-    bits = (keys + 0.0).numpy().view(np.int32)
-    bits = bits ^ ((bits >> 31) & 0x7FFFFFFF)
-    packed = (bits.astype(np.int64) << 32) | np.arange(keys.shape[-1])
+    return order_of_integers(_integers(keys))
+
+
+def sortable_integers(keys: Float[Tensor, " n"]) -> Int[Tensor, " n"]:
+    """Return integers of 32 bits in the order of the rounded keys."""
+    return _integers(rounded(keys.detach()))
+
+
+def _integers(rounded_keys: Float[Tensor, "*replicas n"]) -> Int[Tensor, "*replicas n"]:
+    bits = (rounded_keys + 0.0).numpy().view(np.int32)
+    return torch.from_numpy(bits ^ ((bits >> 31) & 0x7FFFFFFF))
+
+
+def order_of_integers(integers: Int[Tensor, "*replicas n"]) -> Int[Tensor, "*replicas n"]:
+    """Return the positions of integers of 32 bits in ascending order. Ties are sorted by position."""
+    packed = (integers.numpy().astype(np.int64) << 32) | np.arange(integers.shape[-1])
     packed.sort(axis=-1)
     return torch.from_numpy(packed & 0xFFFFFFFF)
 

@@ -42,7 +42,12 @@ class Operator:
         values: The values of the entries, or one row of values per replica.
         shape: The number of rows and columns.
         symmetric: Whether the matrix equals its transpose, which is then not stored.
+
+    Attributes:
+        first_entry: The number of entries in rows of earlier processes, if several share the rows.
     """
+
+    first_entry: int = 0
 
     def __init__(
         self,
@@ -77,6 +82,11 @@ class Operator:
     @property
     def device(self) -> torch.device:
         return self.values.device
+
+    @property
+    def num_entries(self) -> int:
+        """Return the number of stored entries."""
+        return len(self.columns)
 
     @cached_property
     def rows(self) -> Int[Tensor, " m"]:
@@ -143,7 +153,23 @@ class Operator:
 
     def dropout(self, dropout: Dropout, *place: int) -> Operator:
         """Return the operator with dropout on the stored values, which equals dropout on the dense matrix."""
-        return self.with_values(self.values * dropout.mask(self.values, *place))
+        return self.with_values(self.values * dropout.mask(self.values, *place, first=self.first_entry))
+
+    def product(self, dense: Float[Tensor, "columns f"]) -> Float[Tensor, "rows f"]:
+        """Return the product with a dense matrix, without a gradient."""
+        blocks = self.column_blocks if dense.shape[1] > FOLDED_WIDTH else None
+        if blocks is None:
+            return multiply(self, self.values, dense)
+        of_blocks = multiply(blocks, blocks.values, dense).view(-1, self.shape[0], dense.shape[1])
+        return of_blocks.sum(0)
+
+    def extended(self, rows: Float[Tensor, "n f"]) -> tuple[Operator, Float[Tensor, "m f"]]:
+        """Return a square operator within one process and the rows that it reads, with a gradient."""
+        return self, rows
+
+    def own_rows(self, rows: Float[Tensor, "m f"]) -> Float[Tensor, "n f"]:
+        """Return those rows of a result of the extended operator that belong to this operator."""
+        return rows
 
     def to(self, *args: Any, **kwargs: Any) -> Operator:
         """Move to a device, a floating-point type, or both, like `Tensor.to`."""
@@ -151,7 +177,9 @@ class Operator:
         if values is self.values:
             return self
         device = values.device
-        return Operator(self.pointers.to(device), self.columns.to(device), values, self.shape, self.symmetric)
+        moved = Operator(self.pointers.to(device), self.columns.to(device), values, self.shape, self.symmetric)
+        moved.first_entry = self.first_entry
+        return moved
 
     @cached_property
     def column_blocks(self) -> Operator | None:
@@ -203,11 +231,7 @@ class SparseProduct(Kernel):
         if dense.shape[-2] != operator.shape[1]:  # surplus rows would be ignored silently
             raise RuntimeError(f"{list(operator.shape)} and {list(dense.shape)} cannot be multiplied")
         operator.transpose  # noqa: B018, built here, because backward cannot build it inside torch.func
-        blocks = operator.column_blocks if dense.shape[1] > FOLDED_WIDTH else None
-        if blocks is None:
-            return multiply(operator, operator.values, dense)
-        of_blocks = multiply(blocks, blocks.values, dense).view(-1, operator.shape[0], dense.shape[1])
-        return of_blocks.sum(0)
+        return operator.product(dense)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Operator, Tensor], output: Tensor) -> None:

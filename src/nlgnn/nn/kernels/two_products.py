@@ -20,7 +20,7 @@ def own_and_sent(
     operator: Operator, x: Float[Tensor, "n d"], own: Float[Tensor, "d f"], sent: Float[Tensor, "d f"]
 ) -> Float[Tensor, "n f"]:
     """Return `x @ own + operator @ (x @ sent)`."""
-    if operator.values.ndim == 2 or operator.columns.numel() * own.shape[1] <= SMALL_PRODUCT:
+    if operator.values.ndim == 2 or operator.num_entries * own.shape[1] <= SMALL_PRODUCT:
         propagated: Tensor = SparseProduct.apply(operator, x @ sent)  # replicas are combined, or differ in values
         return propagated.add_(x @ own)
     result: Tensor = _OwnAndSent.apply(operator, x, own, sent)
