@@ -24,7 +24,8 @@ from nlgnn.graph.audit import listed
 from nlgnn.tables.table_files import BOM, HOW_TO_SAVE, Content, check_table_memory, not_utf8
 from nlgnn.tables.values import Table, check_distinct
 
-DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons"}
+DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "vertical bars"}
+EXCEL_LINE = rb'(?i)^"?sep=.?"?\s*$'  # with which Excel names the delimiter
 USUAL = {".csv": ",", ".tsv": "\t"}
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 DECIMAL_COMMA = r"^[+-]?\d*,\d+$"
@@ -150,7 +151,7 @@ def read_header(content: Content) -> tuple[bytes, int, bytes]:
     with content.opened() as file:
         for number, record in records(file):
             record = record.removeprefix(BOM)
-            if record.strip():
+            if record.strip() and not re.match(EXCEL_LINE, record):
                 last_line = number + record.count(b"\n") - (1 if record.endswith(b"\n") else 0)
                 return record, last_line, next(iter(file), b"")
     raise DataError(f"{content.path} has only blank lines.", "Write a line of column names and a line per row.")

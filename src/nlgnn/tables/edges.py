@@ -130,7 +130,13 @@ def of_one_type(ids: list[pl.Series]) -> list[pl.Series]:
         integers = [series.cast(pl.Int64, strict=False) for series in ids]
         if not any(series.has_nulls() for series in integers):
             return integers
-    return [series.cast(pl.String) for series in ids]
+    text = [series.cast(pl.String) for series in ids]
+    if all(series.str.contains(r"^-?\d+(\.0)?$").all() for series in text):
+        # Programs write whole numbers as 1.0 if a cell of the column is missing.
+        whole = [series.str.strip_suffix(".0") for series in text]
+        if whole[-1].n_unique() == text[-1].n_unique():
+            return whole
+    return text
 
 
 def in_row_order(ends: list[pl.Series]) -> pl.Series:
