@@ -157,6 +157,16 @@ def fit_settings(
 
     Returns:
         The runs of each setting, as `fit` returns them, even if all of them failed.
+
+    Raises:
+        OptionError: If settings or splits do not fit the graph, as for `fit`.
+
+    Example:
+        >>> from nlgnn import configure, fit_settings, load_graph
+        >>> graph = load_graph("mushroom-body")
+        >>> settings = [configure("mlp", graph, epochs=5, lr=lr) for lr in (0.01, 0.1)]
+        >>> [len(runs) for runs in fit_settings(settings, graph, "random-60")]
+        [10, 10]
     """
     if not settings:
         raise OptionError("there are no settings to train.", "Give at least one pair of a factory and a Recipe.")
@@ -367,6 +377,26 @@ def predict(factory: Factory, graph: Graph, runs: Sequence[Run], recipe: Recipe)
     """Return class probabilities of all nodes by each successful run, with inputs prepared as in training.
 
     If the graph has later edges, training and validation nodes are predicted without them, as in training.
+
+    Args:
+        factory: A function that returns a new model, as for `fit`.
+        graph: The graph.
+        runs: Trained runs. Those that failed are left out.
+        recipe: The recipe of the training.
+
+    Returns:
+        Probabilities of classes, `[runs, nodes, classes]`, not calibrated.
+
+    Raises:
+        DataError: If the graph does not fit the model, such as by its number of features.
+
+    Example:
+        >>> from nlgnn import configure, fit, load_graph, predict
+        >>> graph = load_graph("mushroom-body")
+        >>> factory, recipe = configure("gcn", graph, epochs=5)
+        >>> runs = fit(factory, graph, "random-60", recipe)
+        >>> predict(factory, graph, runs, recipe).shape
+        torch.Size([10, 209, 4])
     """
     split = graph.time_split
     if graph.past is not graph and split is not None:
