@@ -25,7 +25,7 @@ from typer.core import TyperArgument, TyperCommand, TyperOption
 
 from nlgnn import __version__
 from nlgnn.cli.console import began, console, errors, told_warnings
-from nlgnn.cli.given_graph import check_label, describe_graph
+from nlgnn.cli.given_graph import check_label, describe_graph, names_store
 from nlgnn.cli.options import (
     FLAGS,
     PANELS,
@@ -39,12 +39,15 @@ from nlgnn.cli.options import (
     use_own_model,
     with_flags,
 )
+from nlgnn.cli.outages import outage
 from nlgnn.errors import NlgnnError, OptionError, nearest
 from nlgnn.files import refuse_existing
+from nlgnn.graph.store_files import is_store
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 COMMANDS = (
     *("train", "tune", "diagnose", "predict", "report", "leaderboard", "explain", "export", "demo"),
+    *("store", "plan"),
     *("datasets", "models", "info", "reproduce"),
 )
 GENERATED = {
@@ -193,6 +196,7 @@ def _parse(arguments: list[str], flags: Flags, **settings: Any) -> dict[str, Any
 
 def _check_values(command: str, values: dict[str, Any], arguments: list[str]) -> None:
     """Raise for a wrong model, preset, run folder, number, option of training, file, graph or split."""
+    from nlgnn.graph.splits import MOST_RUNS
     from nlgnn.models.registry import PRESETS, get_system
     from nlgnn.tables.table_files import check_is_file
     from nlgnn.training.recipe import Recipe
@@ -214,8 +218,9 @@ def _check_values(command: str, values: dict[str, Any], arguments: list[str]) ->
         from nlgnn.training.decision import check_texts
 
         check_texts(values.get("threshold"), values.get("cost"))
-    if values.get("runs", 1) < 1:
-        raise OptionError(f"runs={values['runs']} is not positive.", "Ask for at least one run.")
+    if not 1 <= values.get("runs", 1) <= MOST_RUNS:
+        how = f"Ask for at least one run, and at most {MOST_RUNS:,}."
+        raise OptionError(f"runs={values['runs']} is out of bounds.", how)
     if command == "tune":
         from nlgnn.tuning.space import check_numbers
 
@@ -225,7 +230,8 @@ def _check_values(command: str, values: dict[str, Any], arguments: list[str]) ->
     Recipe(**{name: value for name, value in values.items() if name in Recipe.model_fields and "," not in str(value)})
     files = [name for name in ("nodes", "edges", "graph_file") if name in values]
     for name in files:
-        check_is_file(values[name])
+        if not (name == "graph_file" and is_store(values[name])):
+            check_is_file(values[name])
     if "resume" in values:
         return
     if "config" in values:
@@ -235,8 +241,8 @@ def _check_values(command: str, values: dict[str, Any], arguments: list[str]) ->
         check_label(values)
     # An unknown option, or its value, may be taken for the graph here.
     elif not values.keys() & TABLE_FLAGS.keys() and graph in (None, *arguments[:1]) and not str(graph).startswith("-"):
-        dataset = describe_graph(command, graph)
-        if "splits" in values:
+        dataset = None if names_store(graph) else describe_graph(command, graph)
+        if dataset is not None and "splits" in values:
             from nlgnn.graph.splits import check_protocol
 
             check_protocol(values["splits"], dataset.name, dataset.protocols)
@@ -275,6 +281,11 @@ def main(arguments: list[str] | None = None) -> None:
         _print_error(f"{place} cannot be written: {error.strerror}.", "Free some space, or write to another place.")
         with suppress(OSError, ValueError):  # else Python would try once more to write it at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BaseException as error:
+        found = outage(error)
+        if found is None or debug:
+            raise
+        _print_error(*found)
     sys.exit(2)
 
 

@@ -22,6 +22,7 @@ from rich.console import Console
 from nlgnn.cli.console import began, console, errors, result_table, tell_decision, tell_report, telling_report
 from nlgnn.cli.given_graph import given_graph, own_tables
 from nlgnn.cli.options import all_flags, given_flags, plan_keys, read_config, with_flags
+from nlgnn.cli.outages import keeping
 from nlgnn.datasets import describe
 from nlgnn.errors import NlgnnError, OptionError, RunFolderError
 from nlgnn.files import refuse_existing
@@ -89,12 +90,29 @@ def train_graph(**flags: Any) -> None:
     trackers: dict[str, Any] = {name: given.pop(name) for name in ("tensorboard", "mlflow") if name in given}
     if trackers:
         check_trackers(**trackers)
+    if given.pop("estimate", False):
+        _estimate(given)
+        return
     request = (_resumed if "resume" in given else _begun)(given, trackers)
-    with _way_to_go_on(request):
+    with _way_to_go_on(request), keeping(_kept(request)):
         if request.plan.model == AUTO:
             _choose(request, started)
         else:
             _train_with_controls(request, hint="resume" not in given)
+
+
+def _estimate(given: dict[str, Any]) -> None:
+    """Print what a training of a named model needs; create no folder."""
+    from nlgnn.training.requirements import estimate_requirements
+
+    if "resume" in given or str(given.get("model", "")).lower() == AUTO or "time_budget" in given:
+        raise OptionError("--estimate needs a named model.", "Pass --model nlgcn, without --resume.")
+    given.setdefault("model", "nlgcn")
+    plan, _, graph, *_ = _begun(given, {})
+    factory, recipe = configure(plan.model, graph, plan.preset, **plan.options)
+    splits = make_splits(graph, plan.protocol, plan.runs)
+    needed = estimate_requirements(factory, graph, splits, recipe)
+    console.print(str(needed), soft_wrap=True, markup=False)
 
 
 def _train_with_controls(request: Request, hint: bool) -> None:
@@ -244,9 +262,12 @@ def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
 
 
 def _with_direction(plan: Plan, graph: Graph) -> tuple[Plan, Graph]:
-    """Return a plan on a user's tables with directed edges, unless all edges lead both ways, and its graph."""
+    """Return a plan on a user's tables with directed edges, unless all edges lead both ways, and its graph.
+
+    A store decides about the direction itself.
+    """
     tables = plan.tables
-    if tables is None or graph.directed or is_symmetric(graph):
+    if tables is None or tables.is_store or graph.directed or is_symmetric(graph):
         return plan, graph
     tables = replace(tables, directed=True)
     found = tables.read()  # features that are made from the edges change with it
@@ -276,6 +297,12 @@ def _resumed(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
     return Request(plan, path, loaded, bool(controls), trackers)
 
 
+def _kept(request: Request) -> str:
+    """Return the sentence about a training that ended for lack of memory or the like."""
+    command = f"nlgnn train --resume {shlex.quote(str(request.path))}" + " --controls" * request.controls
+    return f"Finished runs are kept. Free memory, then continue with: {command}"
+
+
 @contextmanager
 def _way_to_go_on(request: Request) -> Iterator[None]:
     """Print the command that resumes a training after Ctrl-C, and remove the folder of a choice without any model."""
@@ -288,7 +315,7 @@ def _way_to_go_on(request: Request) -> Iterator[None]:
             errors.print(f"\ninterrupted. Continue with: {command}{flags}", soft_wrap=True, markup=False)
         raise
     except NlgnnError:
-        if request.plan.model == AUTO and not any((request.path / "models").iterdir()):
+        if request.plan.model == AUTO and request.path.exists() and not any((request.path / "models").iterdir()):
             RunFolder.open(request.path).remove_if_nothing_was_trained()
         raise
 
