@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nlgnn.errors import NlgnnError, NlgnnWarning, OptionError
@@ -24,6 +25,7 @@ from nlgnn.models.options import recipe_options
 from nlgnn.models.registry import get_system, resolve_class
 from nlgnn.nn.base import Model
 from nlgnn.nn.base import prepare as prepare_inputs
+from nlgnn.nn.kernels.ranks import active_ranks, gathered
 from nlgnn.shallow.base import Factory, ShallowModel
 from nlgnn.training.device import (
     Interrupt,
@@ -48,6 +50,7 @@ from nlgnn.training.preflight import (
     ignores_types,
     ignores_weights,
 )
+from nlgnn.training.processes import check_model, is_first
 from nlgnn.training.progress import TrainingProgress
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Job, Replica, Run, by_shape, shape_of_setting, training_nodes
@@ -165,6 +168,8 @@ def fit_settings(
         check(graph, splits, recipe)
         examples.append(example_of(factory))
         check_options(factory, examples[-1], recipe)
+        if active_ranks() is not None:
+            check_model(examples[-1], class_name(examples[-1]))
         if folder:
             own = identity(graph, splits, recipe, factory, examples[-1])
             folder.claim(own, comparable=description_of(factory) is not None)
@@ -191,7 +196,7 @@ def fit_settings(
         # Training sets the random numbers that it draws from, on all devices.
         torch.random.fork_rng(devices=range(torch.cuda.device_count())),
         Interrupt() as interrupt,
-        TrainingProgress(len(jobs), epochs, enabled=progress) as bar,
+        TrainingProgress(len(jobs), epochs, enabled=progress and is_first()) as bar,
     ):
         for job in {shape_of_setting(job.factory, job.recipe): job for job in by_gradients}.values():
             check_output(job, graph)
@@ -235,7 +240,7 @@ class _Training:
         recipe, model = jobs[0].recipe, jobs[0].example
         device = choose_device(recipe.device)
         with limited_threads(recipe.threads, self.graph):
-            self.y = torch.tensor(self.graph.y, device=device)  # a copy: columns of tables are read-only
+            self.y = torch.tensor(self._own_part(self.graph.y), device=device)  # a copy: tables are read-only
             waiting: list[Callable[[], Replica]] = [
                 partial(self._start, job) for job in jobs if not self._was_finished(job, model)
             ]
@@ -245,13 +250,21 @@ class _Training:
             self.inputs = prepare(model, self.graph.past, recipe, device)
             if self.graph.past is not self.graph:
                 self.test_inputs = prepare(model, self.graph, recipe, device)
-            plan = memory_plan(jobs[0], self.graph) if device.type == "cpu" else MemoryPlan()
+            ranks = active_ranks()
+            if ranks is not None and device.type != "cpu":
+                raise OptionError(f"several processes do not train on {device} yet.", "Pass --device cpu.")
+            plan = memory_plan(jobs[0], self.graph) if device.type == "cpu" and ranks is None else MemoryPlan()
             self.recompute = plan.recompute
             # Counts finished jobs too, because the last digit of a figure depends on the number of models.
             most = len(jobs) if plan.at_once is None else min(len(jobs), plan.at_once)
-            at_once = models_at_once(model, self.inputs, most, recipe.replicas)
+            at_once = models_at_once(model, self.inputs, most, recipe.replicas) if ranks is None else 1
             with allocation(frugal=self.recompute or recipe.memory is not None):
                 yield waiting, at_once
+
+    def _own_part(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the values of the nodes of this rank; of all nodes in one process."""
+        ranks = active_ranks()
+        return values if ranks is None else values[ranks.first : ranks.stop]
 
     def fit_one_by_one(self, jobs: Sequence[Job]) -> None:
         """Train models without gradient training."""
@@ -282,7 +295,8 @@ class _Training:
 
     def _start(self, job: Job) -> Replica:
         parts = (job.train, np.flatnonzero(job.split.val), np.flatnonzero(job.split.test & self.graph.labelled))
-        train, val, test = (torch.from_numpy(part).to(self.y.device) for part in parts)
+        numbers, ranks = [torch.from_numpy(part).to(self.y.device) for part in parts], active_ranks()
+        train, val, test = numbers if ranks is None else map(ranks.own, numbers)
         replica = Replica.new(job.run, job.recipe, job.factory, (train, val, test))
         replica.setting = job.setting
         set_recompute(replica.model, self.recompute)
@@ -301,6 +315,9 @@ class _Training:
             best = [replica.curves["val_metric"][replica.course.best_epoch - 1] for replica in running]
             self.bar.update([replica.epoch for replica in running], fmean(losses), fmean(best))
         due = time.monotonic() - self.saved_at > CHECKPOINT_SECONDS
+        if (ranks := active_ranks()) is not None:  # all ranks write or stop after the same epoch
+            requested, due = (ranks.add(torch.tensor([self.interrupt.requested, due]).int()) > 0).tolist()
+            self.interrupt.requested = requested
         if self.folder and (due or self.interrupt.requested):
             still_waiting = self.interrupted.values()
             self.folder.save_checkpoints([*(replica.checkpoint() for replica in running), *still_waiting])
@@ -369,5 +386,5 @@ def predict(factory: Factory, graph: Graph, runs: Sequence[Run], recipe: Recipe)
         for run in runs:
             if run.failure is None:
                 load_weights(model, run.state, f"run {run.index}")
-                probabilities.append(evaluate(model, inputs).softmax(1).cpu())
+                probabilities.append(gathered(evaluate(model, inputs)).softmax(1).cpu())
     return torch.stack(probabilities)

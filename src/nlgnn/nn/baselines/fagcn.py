@@ -57,7 +57,7 @@ class FAGCN(Model):
         dropout: Share of features, first embeddings and gates dropped.
     """
 
-    uses_edge_weights = True
+    uses_edge_weights = over_ranks = True
 
     @checked
     def __init__(

@@ -51,7 +51,7 @@ class GCNII(Model):
         dropout: Share of input features and hidden units dropped.
     """
 
-    uses_edge_weights = True
+    uses_edge_weights = over_ranks = True
 
     @checked
     def __init__(

@@ -20,6 +20,20 @@ from torch import Tensor
 from torch import distributed as dist
 from torch.autograd.function import once_differentiable
 
+from nlgnn.errors import NlgnnError
+
+
+class RankError(NlgnnError):
+    """An exchange that failed because another process ended or did not answer."""
+
+    of_process = True
+
+    @classmethod
+    def of(cls, error: RuntimeError) -> RankError:
+        """Return the error for what `torch.distributed` raised."""
+        why = "did not answer in time" if "imed out" in str(error) else "has ended"
+        return cls(f"another process of this training {why}.", "See what the other processes printed.")
+
 
 class Ranks:
     """All ranks, as one of them sees them, and the range of nodes of each.
@@ -74,14 +88,20 @@ class Ranks:
         """
         result = rows.new_empty(sum(receive), *rows.shape[1:])
         # Rows that are not contiguous raise an error on one rank, and the others would wait.
-        dist.all_to_all_single(result, rows.contiguous(), receive, send)
+        try:
+            dist.all_to_all_single(result, rows.contiguous(), receive, send)
+        except RuntimeError as error:
+            raise RankError.of(error) from error
         width = rows[:1].numel() if len(rows) else 0
         self.sent[purpose] += (len(rows) - send[self.rank]) * width * rows.element_size()
         return result
 
     def add(self, tensor: Tensor, purpose: str = "sums") -> Tensor:
         """Replace a tensor by its sum over all ranks, and return it. It has no gradient."""
-        dist.all_reduce(tensor)
+        try:
+            dist.all_reduce(tensor)
+        except RuntimeError as error:
+            raise RankError.of(error) from error
         self.sent[purpose] += 2 * tensor.nbytes * (self.size - 1) // self.size
         return tensor
 
@@ -104,6 +124,18 @@ class Ranks:
         whole[before : before + len(rows)] = rows
         return self.add(whole, "gathered")
 
+    def add_all(self, tensors: Sequence[Tensor | None], purpose: str) -> list[Tensor | None]:
+        """Return the sums of several tensors over all ranks, by one exchange. None stays None."""
+        given = [tensor for tensor in tensors if tensor is not None]
+        flat = self.add(torch.cat([tensor.reshape(-1) for tensor in given]), purpose)
+        parts = zip(given, flat.split([tensor.numel() for tensor in given]), strict=True)
+        sums = iter([part.view(tensor.shape) for tensor, part in parts])
+        return [None if tensor is None else next(sums) for tensor in tensors]
+
+    def own(self, nodes: Int[Tensor, " k"]) -> Int[Tensor, " j"]:
+        """Return those of some nodes that belong to this rank, counted from its first."""
+        return nodes[(nodes >= self.first) & (nodes < self.stop)] - self.first
+
     def total(self, tensor: Tensor) -> Tensor:
         """Return the sum of a tensor over all ranks, with a gradient."""
         result: Tensor = _Total.apply(tensor, self)  # type: ignore[no-untyped-call]
@@ -124,7 +156,7 @@ def sharing(ranks: Ranks | None) -> Iterator[None]:
         _active[:] = before
 
 
-def active() -> Ranks | None:
+def active_ranks() -> Ranks | None:
     """Return the ranks that share the nodes at present, or None in one process."""
     return _active[0] if _active else None
 
