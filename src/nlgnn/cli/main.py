@@ -41,6 +41,7 @@ from nlgnn.cli.options import (
 )
 from nlgnn.errors import NlgnnError, OptionError, nearest
 from nlgnn.files import refuse_existing
+from nlgnn.graph.store_files import is_store
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 COMMANDS = (
@@ -169,7 +170,9 @@ def check_arguments(command: str, arguments: list[str]) -> None:
         return
     values = _parse(arguments, flags)
     graph, model = values.get("graph"), values.get("model", "auto" if "time_budget" in values else "nlgcn")
-    if graph is not None and model.lower() != "auto" and not values.keys() & {"config", "resume"}:
+    if graph is None or is_store(graph):
+        return
+    if model.lower() != "auto" and not values.keys() & {"config", "resume"}:
         from nlgnn.models.build import check_given
         from nlgnn.tuning.space import check_space
 
@@ -238,6 +241,8 @@ def _check_values(command: str, values: dict[str, Any], arguments: list[str]) ->
         check_label(values)
     # An unknown option, or its value, may be taken for the graph here.
     elif not values.keys() & TABLE_FLAGS.keys() and graph in (None, *arguments[:1]) and not str(graph).startswith("-"):
+        if is_store(str(graph)):
+            return
         dataset = describe_graph(command, graph)
         if "splits" in values:
             from nlgnn.graph.splits import check_protocol

@@ -24,6 +24,7 @@ from nlgnn.models.build import check_given, configure, default_protocol
 from nlgnn.models.registry import get_system, load
 from nlgnn.nn.base import Model
 from nlgnn.nn.kernels.ranks import sharing
+from nlgnn.tables.source import OwnTables
 from nlgnn.training.decision import check_decision, check_texts, read_decision
 from nlgnn.training.device import CORES
 from nlgnn.training.processes import (
@@ -107,6 +108,12 @@ def _passing_on_signals(running: Sequence[subprocess.Popen[bytes]]) -> Iterator[
             signal.signal(number, handler)
 
 
+def check_request(given: Mapping[str, Any], plan_keys: Mapping[str, Any]) -> None:
+    """Raise for mistakes that can be found before any process is started."""
+    if "resume" not in given:
+        _plan(given, plan_keys)
+
+
 def train_in_process(given: dict[str, Any], plan_keys: Mapping[str, Any], seconds: int) -> None:
     """Train as one of several processes.
 
@@ -143,7 +150,7 @@ def _quiet(quiet: bool) -> Iterator[None]:
         console.quiet = errors.quiet = False
 
 
-def _plan(given: dict[str, Any], plan_keys: Mapping[str, Any]) -> Plan:
+def _plan(given: Mapping[str, Any], plan_keys: Mapping[str, Any]) -> Plan:
     """Return the plan, after what can be checked without the graph."""
     given = dict(given)
     given.pop("allow_unverified", None)
@@ -164,11 +171,13 @@ def _plan(given: dict[str, Any], plan_keys: Mapping[str, Any]) -> Plan:
     if not (issubclass(model_class, Model) and model_class.over_ranks):  # a property, if options decide
         check_model(None, model)
     name = settings["graph"]
-    graph = str(Path(name).resolve()) if is_store(name) else given_graph("train", name, None, True).name
+    tables = OwnTables.at(graph_file=Path(name)) if is_store(name) else None
+    graph = tables.name if tables is not None else given_graph("train", name, None, True).name
     check_given(model, graph, settings["preset"], options)
     check_texts(settings["threshold"], settings["cost"])
     decision = {"threshold": settings["threshold"], "cost": settings["cost"]}
-    return Plan(graph, model, settings["splits"] or "", settings["runs"], settings["preset"], options, **decision)
+    settled = (settings["splits"] or "", settings["runs"], settings["preset"], options, tables)
+    return Plan(graph, model, *settled, **decision)
 
 
 def _path(given: Mapping[str, Any], plan: Plan | None, store: Any, restarted: bool) -> Path:
@@ -179,7 +188,7 @@ def _path(given: Mapping[str, Any], plan: Plan | None, store: Any, restarted: bo
         return Path(store.get(FOLDER_KEY).decode())
     if plan is None:
         return Path(given["resume"])
-    path = Path(given.get("out") or new_name(Path(plan.graph).name, plan.model))
+    path = Path(given.get("out") or new_name(plan.graph, plan.model))
     refuse_existing(path)
     return path
 
@@ -202,6 +211,7 @@ def _resume(path: Path) -> Trained:
 
 
 def _part(plan: Plan, path: Path) -> Any:
-    if is_store(plan.graph):
-        return part_of_store(everywhere(lambda: GraphStore.open(plan.graph)))
+    folder = plan.tables.graph_file if plan.tables is not None else None
+    if folder is not None:
+        return part_of_store(everywhere(lambda: GraphStore.open(folder)), plan.graph)
     return part_of_graph(lambda: graph_of(plan, path))

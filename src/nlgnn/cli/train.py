@@ -90,9 +90,10 @@ def train_graph(**flags: Any) -> None:
     given = given_flags(flags)
     processes, seconds = given.pop("processes", 1), given.pop("process_timeout", EXCHANGE_SECONDS)
     if is_rank() or processes > 1:
-        from nlgnn.cli.processes import launch, train_in_process
+        from nlgnn.cli.processes import check_request, launch, train_in_process
 
         if not is_rank():
+            check_request(given, PLAN_KEYS)
             raise typer.Exit(launch(processes))
         train_in_process(given, PLAN_KEYS, seconds)
         return

@@ -173,7 +173,7 @@ class Alone:
         parameters = self.replica.adam.parameters
         gradients: Sequence[Tensor | None] = torch.autograd.grad(losses.sum(), parameters, allow_unused=True)
         if (ranks := active_ranks()) is not None:
-            losses, *gradients = ranks.add_all([losses.detach(), *gradients], "gradients")  # type: ignore[list-item]
+            losses, gradients = ranks.add_loss_and_gradients(losses.detach(), gradients)
         self.replica.adam.step(gradients)
         return losses
 

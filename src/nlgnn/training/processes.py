@@ -6,11 +6,13 @@ run folder; what it reads or what fails there reaches all ranks.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import wraps
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,6 +33,7 @@ from nlgnn.training.run_folder import RunFolder
 
 Result = TypeVar("Result")
 CONNECT_SECONDS, EXCHANGE_SECONDS = 60, 600
+ROWS_AT_ONCE = 2**16
 FOLDER_KEY = "run-folder"  # in the store of torchrun, which outlives a restart
 
 
@@ -175,10 +178,14 @@ def part_of_graph(load: Callable[[], Graph]) -> tuple[GraphPart, Ranks]:
     return GraphPart.of(graph, ranks.first, ranks.stop), ranks
 
 
-def part_of_store(store: GraphStore) -> tuple[GraphPart, Ranks]:
+def part_of_store(store: GraphStore, name: str) -> tuple[GraphPart, Ranks]:
     """Return this rank's part of a graph store. Labels and splits are read of all nodes, all else of the own ones.
 
     The first process of each machine compares the checksums of the files.
+
+    Args:
+        store: The store.
+        name: The name of the graph.
     """
     check_size(store.nodes)
     check_agreement({"graph": store.fingerprint})
@@ -187,10 +194,32 @@ def part_of_store(store: GraphStore) -> tuple[GraphPart, Ranks]:
     else:
         everywhere(lambda: None)
     ranks = Ranks(ranges_of_work(store.arrays["indptr.npy"].read(), dist.get_world_size()))
-    return everywhere(lambda: _read_part(store, ranks)), ranks
+    fingerprint = on_first(lambda: content_fingerprint(store))
+    return everywhere(lambda: _read_part(store, ranks, name, fingerprint)), ranks
 
 
-def _read_part(store: GraphStore, ranks: Ranks) -> GraphPart:
+def content_fingerprint(store: GraphStore) -> str:
+    """Return the fingerprint of the whole graph of a store, from one reading of its files in parts."""
+    sizes: tuple[Any, ...] = (store.nodes, store.features, len(store.classes), store.directed)
+    sizes = sizes if store.header.row_norm is None else (*sizes, store.header.row_norm)
+    digest = hashlib.sha256(repr(sizes).encode())
+    limits = [*range(0, store.nodes, ROWS_AT_ONCE), store.nodes]
+    for start, stop in pairwise(limits):
+        digest.update(np.ascontiguousarray(store.arrays["x.npy"].mapped(start, stop)).data)
+    for name in ("sources", "targets", "y", "weights"):
+        if name == "weights" and "weights.npy" not in store.arrays:
+            continue
+        for start, stop in pairwise(limits):
+            rows = store.rows(start, stop)
+            targets = np.repeat(np.arange(start, stop), np.diff(rows.indptr))
+            kept = slice(None) if store.directed else rows.indices <= targets  # as in `to_graph`
+            columns = {"sources": rows.indices, "targets": targets, "weights": rows.weights}
+            array = rows.y if name == "y" else columns[name][kept]  # type: ignore[index]
+            digest.update(np.ascontiguousarray(array, np.float32 if name == "weights" else np.int64).data)
+    return digest.hexdigest()[:16]
+
+
+def _read_part(store: GraphStore, ranks: Ranks, name: str, fingerprint: str) -> GraphPart:
     rows = store.rows(ranks.first, ranks.stop)
     shape = (store.nodes, store.nodes)
     targets = np.repeat(np.arange(ranks.first, ranks.stop), np.diff(rows.indptr))
@@ -206,13 +235,13 @@ def _read_part(store: GraphStore, ranks: Ranks) -> GraphPart:
     fields = {
         "y": store.arrays["y.npy"].read(),
         "directed": store.directed,
-        "name": store.name,
+        "name": name,
         "class_names": store.classes,
         "node_names": None,
         "splits": store.splits_of(store.arrays["split.npy"].read()),
         "edge_weight": rows.weights,
         "row_norm": store.header.row_norm,
-        "fingerprint": store.fingerprint,
+        "fingerprint": fingerprint,
     }
     return GraphPart(ranks.first, np.array(rows.x), {"undirected_weights": both, "directed_weights": sent}, fields)
 

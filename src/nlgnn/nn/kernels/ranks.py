@@ -14,8 +14,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 from torch import distributed as dist
 from torch.autograd.function import once_differentiable
@@ -124,13 +126,16 @@ class Ranks:
         whole[before : before + len(rows)] = rows
         return self.add(whole, "gathered")
 
-    def add_all(self, tensors: Sequence[Tensor | None], purpose: str) -> list[Tensor | None]:
-        """Return the sums of several tensors over all ranks, by one exchange. None stays None."""
-        given = [tensor for tensor in tensors if tensor is not None]
-        flat = self.add(torch.cat([tensor.reshape(-1) for tensor in given]), purpose)
+    def add_loss_and_gradients(
+        self, loss: Tensor, gradients: Sequence[Tensor | None]
+    ) -> tuple[Tensor, list[Tensor | None]]:
+        """Return their sums over all ranks, by one exchange. None stays None."""
+        given = [loss, *(gradient for gradient in gradients if gradient is not None)]
+        flat = self.add(torch.cat([tensor.reshape(-1) for tensor in given]), "gradients")
         parts = zip(given, flat.split([tensor.numel() for tensor in given]), strict=True)
-        sums = iter([part.view(tensor.shape) for tensor, part in parts])
-        return [None if tensor is None else next(sums) for tensor in tensors]
+        total, *sums = [part.view(tensor.shape) for tensor, part in parts]
+        each = iter(sums)
+        return total, [None if gradient is None else next(each) for gradient in gradients]
 
     def own(self, nodes: Int[Tensor, " k"]) -> Int[Tensor, " j"]:
         """Return those of some nodes that belong to this rank, counted from its first."""
@@ -171,7 +176,7 @@ def gathered(rows: Tensor) -> Tensor:
     return _active[0].gather(rows) if _active else rows
 
 
-def ranges_of_work(pointers: Sequence[int], size: int, cost_of_node: float = 8.0) -> list[int]:
+def ranges_of_work(pointers: Sequence[int] | NDArray[np.integer], size: int, cost_of_node: float = 8.0) -> list[int]:
     """Return limits of contiguous ranges of nodes with equal work.
 
     Args:
@@ -183,8 +188,6 @@ def ranges_of_work(pointers: Sequence[int], size: int, cost_of_node: float = 8.0
         >>> ranges_of_work([0, 8, 8, 8, 8], 2)
         [0, 2, 4]
     """
-    import numpy as np
-
     work = np.asarray(pointers, np.float64) + cost_of_node * np.arange(len(pointers))
     limits = np.searchsorted(work, np.linspace(0, work[-1], size + 1))
     found: list[int] = limits.clip(max=len(pointers) - 1).tolist()
