@@ -2,6 +2,7 @@
 # make test    runs the tests; make test-slow those that take long
 # make pictures  draws the sorted sequence and takes the picture of the report with Chromium
 # make leaderboard  runs the first command of README.md and writes its leaderboard into README.md and docs/start.md (2 minutes)
+# make docs    builds the documentation site in docs/_build/html, and runs its notebooks (2 minutes)
 # make measure  counts the code, the modules that a call passes, and the lines of the help
 # make bench   times our models and PyTorch Geometric's, up to 2.9 million nodes: hours, and 24 GB of memory
 # All make .venv first, with everything pinned in constraints.txt. PIP_ARGS= is passed on to pip.
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 PIP := $(BIN)/python -m pip install --disable-pip-version-check $(PIP_ARGS) --constraint constraints.txt
 
-.PHONY: demo test test-slow bench leaderboard measure pictures clean
+.PHONY: demo test test-slow docs bench leaderboard measure pictures clean
 
 demo: $(INSTALLED)
 	$(BIN)/nlgnn train --nodes examples/accounts.csv --edges examples/payments.csv --label is_fraud --time-budget 40s
@@ -23,6 +24,10 @@ test: $(INSTALLED)
 
 test-slow: $(INSTALLED)
 	$(BIN)/python -m pytest -n 2 -m slow
+
+docs: $(INSTALLED)
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks --large

@@ -23,7 +23,7 @@ from nlgnn.graph.graph import Graph
 def node_homophily(graph: Graph) -> float:
     """Return H(G) (Pei et al. 2020): the mean share of neighbours with the label of a node.
 
-    H(G) = 1/n Σ_v |{u ∈ N(v): y_u = y_v}| / d(v); a node without neighbours adds 0 and counts in n.
+    ``H(G) = 1/n Σ_v |{u ∈ N(v): y_u = y_v}| / d(v)``; a node without neighbours adds 0 and counts in n.
 
     Example:
         >>> node_homophily(Graph([[1]] * 3, [[0, 1], [1, 2]], [0, 0, 1]))
@@ -107,7 +107,7 @@ def chance_homophily(graph: Graph) -> float:
 def reconnected_homophily(order: NDArray[np.int64], y: NDArray[np.int64], kernel_sizes: Sequence[int]) -> float:
     """Return H of the re-connected graph, in which the neighbours of a node are those within reach of the convolutions.
 
-    Convolutions of kernels k_1, ..., k_L along the sorted order reach r = Σ_l (k_l - 1)/2 positions to either side, so
+    Convolutions of kernels k_1, ..., k_L along the sorted order reach r = Σ_l (k_l - 1)/2 positions to either side::
 
         N̂(π(p)) = { π(q): |p - q| ≤ r, q ≠ p },     H(Ĝ) = 1/n Σ_p |{u ∈ N̂(π(p)): y_u = y_π(p)}| / |N̂(π(p))|
 

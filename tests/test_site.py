@@ -1,0 +1,40 @@
+"""Tests of the documentation site: its reference is complete, and it is built without warnings."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import nlgnn
+from nlgnn.cli.main import COMMANDS
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_reference_lists_every_public_name() -> None:
+    listed = re.findall(r"^   (\w+)$", (ROOT / "docs" / "reference" / "api.md").read_text(), flags=re.MULTILINE)
+    assert sorted(listed) == sorted(name for name in nlgnn.__all__ if not name.startswith("_"))
+
+
+@pytest.mark.slow
+def test_site_is_built_with_its_notebooks(tmp_path: Path) -> None:
+    """Sphinx runs the notebooks and ends with an error at the first warning, such as a link that leads nowhere."""
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
+    done = subprocess.run(
+        [*command, str(ROOT / "docs"), str(site)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    page = (site / "notebooks" / "fraud.html").read_text()
+    assert all(text in page for text in ("Neighbours help", "probability of yes", "Contributions to the probability"))
+    train = (site / "reference" / "commands" / "train.html").read_text()
+    assert "--time-budget" in train
+    assert all((site / "reference" / "commands" / f"{name}.html").exists() for name in COMMANDS)
+    assert "<math" in (site / "concepts" / "non_local.html").read_text()
+    assert (site / "searchindex.js").stat().st_size > 10_000
