@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -32,7 +34,7 @@ from nlgnn.training.device import versions
 from nlgnn.training.run_folder import RunFolder
 
 Result = TypeVar("Result")
-CONNECT_SECONDS, EXCHANGE_SECONDS = 60, 600
+CONNECT_SECONDS, EXCHANGE_SECONDS, POLL_SECONDS = 60, 600, 0.5
 ROWS_AT_ONCE = 2**16
 FOLDER_KEY = "run-folder"  # in the store of torchrun, which outlives a restart
 
@@ -57,13 +59,17 @@ def connected(seconds: int) -> Iterator[Any]:
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     except (KeyError, ValueError) as error:
-        raise OptionError(
+        failure = OptionError(
             f"RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT do not name this process and the others: {error}.",
             "Start the processes by torchrun, or by nlgnn train --processes.",
-        ) from None
+        )
+        failure.of_process = True
+        raise failure from None
     wait = timedelta(seconds=min(CONNECT_SECONDS, seconds))
     leads = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
     try:
+        if not leads:
+            _wait_for(address, port, wait.total_seconds())
         outer = TCPStore(address, port, size if leads else None, leads, timeout=wait, wait_for_workers=False)
         # The store of torchrun survives a restart, and gloo would read the addresses of ended processes.
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
@@ -71,16 +77,30 @@ def connected(seconds: int) -> Iterator[Any]:
         store.set(f"present-{rank}", "")
         store.wait([f"present-{number}" for number in range(size)], wait)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=seconds))
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, OSError) as error:
+        why = str(error).splitlines()[0].rstrip(".")
         raise RankError(
             f"process {rank} of {size} did not reach the others at {address}:{port} within {wait.seconds} seconds: "
-            f"{str(error).splitlines()[0]}.",
+            f"{why}.",
             "Correct MASTER_ADDR and MASTER_PORT, or the address that torchrun is given, and start all processes.",
         ) from None
     try:
         yield PrefixStore("nlgnn", outer)
     finally:
         dist.destroy_process_group()
+
+
+def _wait_for(address: str, port: int, seconds: float) -> None:
+    """Raise an `OSError` if nothing listens at an address within some seconds; torch would print a stack of C++."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection((address, port), timeout=seconds).close()
+            return
+        except OSError:
+            if time.monotonic() + POLL_SECONDS > end:
+                raise
+        time.sleep(POLL_SECONDS)
 
 
 def on_first(function: Callable[[], Result]) -> Result:
