@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from benchmarks import deep, scale, steps, trainings
+from benchmarks import deep, scale, shallow, steps, trainings
 from benchmarks.scale import BOTH, LEARNED, NODES, Job
 from benchmarks.steps import QUICK, Effort, Problem
 from benchmarks.timing import LARGE_GRAPH_THREADS, environment, measure_machine
@@ -21,7 +21,7 @@ from nlgnn.files import write_whole
 class Goal(NamedTuple):
     bound: Literal["at least", "at most"]
     value: float
-    unit: Literal["×", "GiB"] = "×"
+    unit: Literal["×", "GiB", "s"] = "×"
 
     def reached(self, value: float) -> bool:
         return value >= self.value if self.bound == "at least" else value <= self.value
@@ -36,7 +36,7 @@ class Case:
         what: What is measured, in words.
         on: The graph.
         measure: Returns the result.
-        goal: The goal of the ratio or of the peak memory.
+        goal: The goal of the ratio, of the peak memory or of the mean seconds.
         against: What a figure without a peer is compared with.
         large: True if the case is measured only on request.
     """
@@ -57,6 +57,11 @@ DEEP_GOALS = {"minesweeper": 2, "tolokers": 4}
 DEEP_LAYERS = {"gcn": {"minesweeper": 12, "tolokers": 4}, "sage": {"minesweeper": 8, "tolokers": 4}}
 PRODUCTS_GOAL = Goal("at most", 1.3)
 OVERHEAD_GOAL = Goal("at most", 1.4)
+SHALLOW = {
+    "table-tolokers": (shallow.TABLE, Goal("at most", 3, "s")),
+    "trees-tolokers": (shallow.TREES, Goal("at most", 2, "s")),
+    "kernel-squirrel": (shallow.KERNEL, Goal("at most", 2, "s")),
+}
 SEARCH_GOAL = Goal("at least", 3)
 GROWTH_GOAL = Goal("at most", 2.5)
 MEMORY_GOALS = {"NLGCN": 9, "NLGCN, features on disk": 5, "NLGAT": 20}
@@ -96,6 +101,15 @@ def quick_cases() -> list[Case]:
             partial(deep.measure_products, graph, "sage", 4, QUICK),
             PRODUCTS_GOAL,
         ),
+        *(
+            Case(
+                f"shallow-{what.split()[0].rstrip(',')}-{graph}",
+                what,
+                graph,
+                partial(shallow.measure_shallow, graph, what, 1),
+            )
+            for what in (shallow.TABLE, shallow.TREES, shallow.KERNEL)
+        ),
         Case(f"overhead-{graph}", OVERHEAD, graph, partial(steps.measure_overhead, graph, QUICK), OVERHEAD_GOAL),
         Case(f"search-{graph}", SEARCH, graph, partial(trainings.measure_search, graph, QUICK), SEARCH_GOAL),
         Case(f"systems-{graph}", EVERY_SYSTEM, graph, partial(steps.measure_systems, graph, QUICK)),
@@ -129,6 +143,9 @@ def _small_cases(effort: Effort) -> Iterator[Case]:
             what = DEEP_PRODUCTS.format(system.upper(), layers)
             measure = partial(deep.measure_products, graph, system, layers, effort)
             yield Case(f"products-{system}-{graph}", what, graph, measure, PRODUCTS_GOAL)
+    for name, (what, goal) in SHALLOW.items():
+        graph = name.partition("-")[2]
+        yield Case(f"shallow-{name}", what, graph, partial(shallow.measure_shallow, graph, what, 10), goal)
     for graph in STEP_GOALS:
         yield Case(f"overhead-{graph}", OVERHEAD, graph, partial(steps.measure_overhead, graph, effort), OVERHEAD_GOAL)
     for graph, goal in TEN_SPLITS_GOALS.items():

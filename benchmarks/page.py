@@ -154,6 +154,9 @@ def goal_rows(cases: Iterable[Case], results: Results) -> list[dict[str, str]]:
             peak = result["peak GiB"]
             compared = {"ours": f"{peak:.2f} GiB", "against": case.against, "ratio": ""}
             rows.append(about | compared | _verdict(case.goal, peak) | threads)
+        elif case.goal and case.goal.unit == "s":
+            compared = {"ours": as_time(result["means"]["ours"]), "against": "", "ratio": ""}
+            rows.append(about | compared | _verdict(case.goal, result["means"]["ours"]) | threads)
         elif "ratios" in result and not case.name.startswith("systems-"):
             peer, ratio = best_peer(result)
             compared = {

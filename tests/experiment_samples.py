@@ -6,6 +6,7 @@ import numpy as np
 
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
+from nlgnn.selection.clock import Clock
 
 
 def small_graph(num_splits: int = 3, test_labels: int = 0) -> Graph:
@@ -22,3 +23,15 @@ def small_graph(num_splits: int = 3, test_labels: int = 0) -> Graph:
     ]
     edges = rng.integers(30, size=(2, 40))
     return Graph(x, edges, y, name="texas", splits={"geom-gcn": splits})
+
+
+class Countdown(Clock):
+    """A clock with some seconds left at the beginning, and none after a number of looks."""
+
+    def __init__(self, *left: float) -> None:
+        super().__init__(1e9)
+        self.values = list(left)
+
+    @property
+    def left(self) -> float:
+        return self.values.pop(0) if len(self.values) > 1 else self.values[0]

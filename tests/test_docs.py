@@ -124,6 +124,7 @@ def test_own_graph_page_runs(workplace: Path, capsys: pytest.CaptureFixture[str]
     namespace = run_page(ROOT / "docs" / "guides" / "own_graph.md", epochs=None)
     assert (workplace / "runs" / "pages" / "report.html").exists()
     assert (workplace / "labels.parquet").exists()
+    assert namespace["shared"].height == 100
     assert "/page/new,sport" in (workplace / "new-labels.csv").read_text()
     assert namespace["later"].graph.node_names[240:] == ("/page/new",)
     assert namespace["weighted"].graph.edge_weight.max() == 700

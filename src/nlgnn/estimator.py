@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from nlgnn.errors import DataError, OptionError, RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import OWN_PROTOCOLS, Split
-from nlgnn.models.build import configure
-from nlgnn.selection.auto import choose_model
+from nlgnn.models.build import configure, default_metric
+from nlgnn.selection.auto import choose_model, race_metric
 from nlgnn.selection.clock import DEFAULT_BUDGET
 from nlgnn.training.decision import DECISIONS, check_decision, decide
 from nlgnn.training.fit import fit
@@ -177,10 +177,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model, choice, weights, members = self.model, None, [[1.0]] * len(splits), dict[str, Member]()
         if auto:
             choice, members = choose_model(
-                divided,
-                "column",
-                len(splits),
-                self.preset,
+                *(divided, "column", len(splits), self.preset),
                 time_budget=self.time_budget,
                 ensemble=self.ensemble,
                 progress=self.progress,
@@ -188,6 +185,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
             model = choice.entry.model
         else:
+            if "metric" not in given and default_metric(divided) != "accuracy":
+                given["metric"], _ = race_metric(divided, splits, None)
             factory, recipe = configure(model, divided, self.preset, **given)
             members[model] = Member(factory, recipe, fit(factory, divided, splits, recipe, progress=self.progress))
         first = next(iter(members.values()))

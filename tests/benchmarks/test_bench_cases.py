@@ -33,6 +33,8 @@ def test_goals() -> None:
             expected[f"products-{system}-{graph}"] = Goal("at most", 1.3)
     for system, limit in {"nlgcn": 9, "nlgcn-disk": 5, "nlgat": 20}.items():
         expected[f"scale-{system}-{NODES}"] = Goal("at most", limit, "GiB")
+    for name, seconds in {"table-tolokers": 3, "trees-tolokers": 2, "kernel-squirrel": 2}.items():
+        expected[f"shallow-{name}"] = Goal("at most", seconds, "s")
     assert goals == expected
 
 
@@ -65,7 +67,8 @@ def test_choice() -> None:
         return [case.name for case in choose_cases(list(names), large, cases)]
 
     kinds = {name.partition("-")[0] for name in chosen()}
-    assert kinds == {"machine", "step", "gat", "deep", "products", "overhead", "splits", "search", "threads", "systems"}
+    steps = {"step", "gat", "deep", "products", "overhead", "systems"}
+    assert kinds == {"machine", "shallow", "splits", "search", "threads"} | steps
     assert chosen(large=True) == [case.name for case in cases]
     assert chosen("gat", "step-texas") == ["step-texas", "gat-chameleon", "gat-squirrel"]
     assert len(chosen("scale-nlgat")) == 4  # named, so not left out

@@ -18,7 +18,7 @@ from cli_samples import Command, refused
 from each_of import each_of
 
 TRAIN = ("train", "--nodes", "nodes.csv", "--edges", "edges.csv", "--label", "fraud", "--runs", 3)
-LOGISTIC = ("--model", "logistic", "--metric", "average-precision")
+LOGISTIC = ("--model", "logistic")
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +49,8 @@ def labels_in(text: str) -> tuple[list[str], np.ndarray]:
 def test_from_training_to_labels(command: Command) -> None:
     done = command(*TRAIN, *LOGISTIC, "--out", "X")
     assert done.code == 0, done.err
+    assert "--metric selects another" in done.err
+    assert json.loads(Path("X/config.json").read_text())["options"]["metric"] == "average-precision"
     stored = decision_in("X")
     assert (stored["rule"], stored["positive_class"]) == ("best-f1", "yes")
     assert f"from a probability of {stored['threshold']:.3f} (best F1)" in done.out

@@ -54,7 +54,7 @@ def test_pages_are_written(command: Command) -> None:
     assert done.code == 0, done.err
     assert done.out.splitlines() == [f"page: pages/{name}.md" for name in PAGES]
     names = {path.name for path in Path("pages").glob("*.svg")}
-    assert names == {"sequence-texas.svg", "sequence-chameleon.svg", "order.svg", "order-degrades.svg"}
+    assert names == {"sequence-texas.svg", "sequence-chameleon.svg", "order.svg", "order-noise.svg"}
 
 
 def test_cells_are_counted(command: Command) -> None:

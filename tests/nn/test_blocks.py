@@ -214,3 +214,40 @@ def test_the_loss_sees_training_labels_only(votes):
         y[1::2] = (y[1::2] + change) % CLASSES
         losses.append(model.loss(model.training_output(*inputs), y, nodes))
     assert losses[0].equal(losses[1])
+
+
+def test_weights_of_descriptions_can_be_all_that_is_learned():
+    """The positions are the same as with a learned map, and only weights of descriptions have a gradient."""
+    graph = directed_graph()
+    whole, weights = (space_of(graph, trained=trained) for trained in ("map", "weights"))
+    (g,) = inputs_of(whole, graph)
+    for space in (whole, weights):
+        space.log_weights.data.copy_(noise(8))
+    assert weights.weight.equal(whole.weight)
+    torch.testing.assert_close(weights.positions(g), whole.positions(g))
+    (gradient,) = torch.autograd.grad(weights.positions(g).square().sum(), [weights.log_weights])
+    (expected,) = torch.autograd.grad(whole.positions(g).square().sum(), [whole.log_weights])
+    torch.testing.assert_close(gradient, expected)
+    assert not weights.weight.requires_grad
+    with pytest.raises(OptionError, match="those of descriptions"):
+        LearnedOrder(4, trained="weights")
+
+
+def test_nothing_of_a_frozen_space_is_learned():
+    graph = directed_graph()
+    space = space_of(graph, frozen=True)
+    space.start(inputs_of(space, graph), some_known(graph))
+    assert space.log_weights.equal(torch.zeros(8, dtype=torch.float64))
+    assert not space.weight.requires_grad
+    assert not space.log_weights.requires_grad
+
+
+def test_one_order_sorts_by_the_signs_of_principal_directions():
+    graph = directed_graph()
+    space = space_of(graph, signs=2)
+    e = space.positions(inputs_of(space, graph)[0])
+    directions = torch.linalg.eigh(e.mT @ e).eigenvectors.flip(1)
+    signs = torch.stack([directions[directions[:, one].abs().argmax(), one].sign() for one in range(3)])
+    first, second, third = (e @ (directions * signs)).mT.detach().numpy()
+    expected = np.lexsort([third, second > 0, first > 0])
+    np.testing.assert_array_equal(space.principal_keys(e).argsort(stable=True), expected)

@@ -112,3 +112,11 @@ def test_open_cells_do_not_win(tmp_path: Path) -> None:
     found = sections(list(cells.values()), tmp_path)
     assert found[0].rows[0]["chosen model"] == "mlp"
     assert {row["model"] for row in found[1].rows} == {name for name in ENTRIES if name in cells}
+
+
+def test_an_entry_with_fewer_splits_is_marked(tmp_path: Path) -> None:
+    cell = entries_of("minesweeper")["deep gcn"]
+    assert cell.schedule.splits == 3
+    write(cell, tmp_path, [97.0, 97.5, 98.0])
+    row = sections([cell], tmp_path)[0].rows[0]
+    assert row["test"] == "97.5 ± 0.5*"

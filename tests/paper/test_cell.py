@@ -12,7 +12,7 @@ from each_of import each_of
 from nlgnn.errors import DataError, OptionError
 from nlgnn.paper import cell as cells
 from nlgnn.paper.cell import Cell, Measured, Schedule, caption, choose_cells, difference, read_cells
-from nlgnn.paper.plans import CONDITIONS, PLANTED, Planted, framework_cell, order_cell, system_cell
+from nlgnn.paper.plans import framework_cell, system_cell
 
 TEXAS = framework_cell("texas", "nlmlp")
 
@@ -26,12 +26,6 @@ def test_names_of_files() -> None:
     assert framework_cell("texas", "nlmlp", control="kernel 1", again=1).name == "texas-nlmlp-kernel-1-seed-2-random-60"
     assert framework_cell("snap-patents", "nlgcn").name == "snap-patents-nlgcn-linkx"
     assert system_cell("cora", "h2gcn").name == "cora-h2gcn"
-    frozen = CONDITIONS[4]
-    assert order_cell("cora", frozen).name == "cora-nlgcn-votes-metric-frozen-random-60"
-    planted = order_cell(PLANTED, CONDITIONS[0], Planted(301, 2))
-    assert planted.name == "planted-order-nlmlp-learned-order-votes-nuisance-2-graph-301"
-    share = order_cell(PLANTED, CONDITIONS[0], Planted(301, label_share=0.25))
-    assert share.name == "planted-order-nlmlp-learned-order-votes-labels-0.25-graph-301"
 
 
 def test_open_cells_and_those_without_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,15 @@ from chart_checks import check
 from nlgnn.paper import plans
 from nlgnn.paper.cell import Cell, read_cells
 from nlgnn.paper.figures import (
-    LABELS,
-    NOISE,
-    degradation_rows,
-    draw_degradation,
     draw_planted_orders,
+    draw_roles,
     draw_sequences,
     page_parts,
+    role_rows,
 )
+from nlgnn.paper.order_cells import PLANTED_ORDER, VOTES, order_cells
 from nlgnn.paper.pages import TABLES
-from nlgnn.paper.plans import LOCAL_PART, MANY, PLANTED_SEEDS, VOTE, framework_cell
+from nlgnn.paper.plans import framework_cell
 from nlgnn.report.page import Figure, Headline
 
 ROOT = Path(__file__).parents[2]
@@ -38,8 +36,8 @@ def columns(figure: Figure) -> dict[str, list[Any]]:
     return {name: list(column) for name, column in figure.tables["rows"].items()}
 
 
-def planted_cells(results: Path) -> list[Cell]:
-    return [cell for cell in plans.order_cells(results) if cell.planted]
+def planted_cells() -> list[Cell]:
+    return [cell for cell in order_cells() if cell.planted]
 
 
 def test_ours_and_the_papers(tmp_path: Path) -> None:
@@ -83,9 +81,9 @@ def test_sequences(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("missing", [False, True])
 def test_the_picture_of_both_orders(missing: bool, tmp_path: Path) -> None:
-    cells = planted_cells(tmp_path)
+    cells = planted_cells()
     for cell in cells:
-        if cell.planted == (PLANTED_SEEDS[0], 0, 1.0) and not (missing and cell.condition == VOTE):
+        if cell.dataset == PLANTED_ORDER and not (missing and cell.condition == VOTES):
             labels = {"before": "0101", "after": "0011"}
             write(cell, tmp_path, [80.0], **{"labels": labels, "class names": ["a", "b"]}, **OLD)
     draw_planted_orders(read_cells(cells, tmp_path), tmp_path)
@@ -97,31 +95,27 @@ def test_the_picture_of_both_orders(missing: bool, tmp_path: Path) -> None:
         assert "sorted by score (test 80.0 %)" in text
 
 
-def test_the_picture_of_harder_graphs(tmp_path: Path) -> None:
-    cells = planted_cells(tmp_path)
-    easy = [cell for cell in cells if cell.planted is not None and cell.planted[1:] == (0, 1.0)]
-    for number, cell in enumerate(easy):
-        write(cell, tmp_path, [70.0 + number], **OLD)
-    draw_degradation(read_cells(cells, tmp_path), tmp_path)
-    assert not (tmp_path / "order-degrades.svg").exists()  # nothing harder was measured
-    noisy = next(cell for cell in cells if cell.planted and cell.planted.nuisance == 4 and cell.condition == MANY.name)
-    few = next(cell for cell in cells if cell.planted and cell.planted.label_share == 0.125)
-    for cell in (noisy, few):
-        write(cell, tmp_path, [61.0], **OLD)
-    draw_degradation(read_cells(cells, tmp_path), tmp_path)
-    local = fmean(70.0 + number for number, cell in enumerate(easy) if cell.condition == LOCAL_PART)
-    assert f"the local part on the unchanged graph, {local:.1f}" in (tmp_path / "order-degrades.svg").read_text()
-    rows = degradation_rows(list(read_cells(cells, tmp_path).values()))
-    harder = [(row["panel"], row["level"], row["model"]) for row in rows if row["test"] == 61]
-    assert harder == [(NOISE, "4", MANY.name), (LABELS, "12.5 %", VOTE)]
-    assert sum(row["level"] in ("0", "100 %") for row in rows) == 2 * len(PLANTED_SEEDS)  # once in each panel
+def test_the_picture_of_noise(tmp_path: Path) -> None:
+    cells = [cell for cell in planted_cells() if cell.dataset != PLANTED_ORDER]
+    draw_roles(read_cells(cells, tmp_path), tmp_path)
+    assert not (tmp_path / "order-noise.svg").exists()  # nothing was measured
+    noisy = next(cell for cell in cells if cell.planted and cell.planted.noise == 24 and cell.condition == VOTES)
+    for cell, test in ((cells[0], 97.25), (noisy, 61.5)):
+        write(cell, tmp_path, [test])
+    found = read_cells(cells, tmp_path)
+    rows = [(row["model"], row["links"], row["test"]) for row in role_rows(list(found.values()))]
+    assert rows == [(cells[0].condition, 6, 97.25), (VOTES, 24, 61.5)]
+    draw_roles(found, tmp_path)
+    picture = (tmp_path / "order-noise.svg").read_text()
+    assert "test accuracy %: 97.25" in picture
+    assert "test accuracy %: 61.5" in picture
 
 
 def test_the_picture_in_the_repository_shows_its_cells() -> None:
-    rows = degradation_rows(list(read_cells(planted_cells(ROOT / "results"), ROOT / "results").values()))
-    picture = (ROOT / "docs" / "results" / "order-degrades.svg").read_text()
+    rows = role_rows(list(read_cells(planted_cells(), ROOT / "results").values()))
+    picture = (ROOT / "docs" / "results" / "order-noise.svg").read_text()
     for row in rows:
-        assert f"{row['panel']}: {row['level']}; test accuracy %: {str(row['test'])[:6].removesuffix('.0')}" in picture
+        assert f"random links per node: {row['links']}; test accuracy %: {str(row['test'])[:6]}" in picture
 
 
 def test_figures_of_the_repository_can_be_drawn() -> None:

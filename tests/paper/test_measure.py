@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from filelock import FileLock
 from sample_cells import OLD, write
@@ -17,15 +15,10 @@ from experiment_samples import small_graph
 from nlgnn.errors import DataError, NlgnnError
 from nlgnn.graph.graph import Graph
 from nlgnn.paper import measure
-from nlgnn.paper.cell import Cell, Planted
+from nlgnn.paper.cell import Cell
 from nlgnn.paper.measure import run_cell, timed_systems
-from nlgnn.paper.plans import (
-    CONDITIONS,
-    PLANTED,
-    dataset_cells,
-    efficiency_cells,
-    order_cell,
-)
+from nlgnn.paper.order_cells import order_cells
+from nlgnn.paper.plans import dataset_cells, efficiency_cells
 
 
 @pytest.fixture(autouse=True)
@@ -185,19 +178,11 @@ def test_a_system_stops_after_its_seconds() -> None:
     assert times == {"epochs": 3, "median ms": 6.0, "mean ms": 5.333, "ratio": 2.5}
 
 
-def test_training_labels_of_planted_graphs_are_taken_away_and_no_others() -> None:
-    whole, few = (order_cell(PLANTED, CONDITIONS[0], Planted(301, label_share=share)) for share in (1.0, 0.25))
-    graph = measure._graph(few)
-    (split,), (full,) = measure._splits(few, graph), measure._splits(whole, graph)
-    assert not (split.train & ~full.train).any()
-    assert 0.2 < split.train.sum() / full.train.sum() < 0.3
-    np.testing.assert_array_equal(split.val, full.val)
-    np.testing.assert_array_equal(split.test, full.test)
-
-
 def test_every_split_is_trained_with_several_seeds(tmp_path: Path) -> None:
-    local = next(condition for condition in CONDITIONS if condition.name == "local part")
-    cell = replace(order_cell("texas", local).quick(), protocol="geom-gcn")
+    cell = next(cell for cell in order_cells() if cell.name == "chameleon-local-part").quick()
     result = measured(cell, tmp_path)
     assert (len(result["runs"]), result["seeds"]) == (6, 3)
     assert len({run["seed"] for run in result["runs"]}) == 6
+    twins = result["twins"]
+    assert len(twins["shares"]) == len(twins["test"]) == 6
+    assert twins["shares"][:2] == twins["shares"][2:4]  # of the same splits

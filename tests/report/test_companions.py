@@ -13,7 +13,14 @@ from report_samples import easy_graph
 
 from nlgnn.graph.splits import make_splits
 from nlgnn.report import companions
-from nlgnn.report.companions import OWN_COLUMNS, missing_models, read_companions, why_not_comparable, with_own_columns
+from nlgnn.report.companions import (
+    OWN_COLUMNS,
+    best_words,
+    missing_models,
+    read_companions,
+    why_not_comparable,
+    with_baselines,
+)
 from nlgnn.report.page import Command
 from nlgnn.training.train import Trained, read_trained
 
@@ -65,23 +72,45 @@ def test_another_graph_is_no_companion(folder: Path, monkeypatch: pytest.MonkeyP
     assert why_not_comparable(one, other) == "on another graph"
 
 
-def test_own_columns_are_compared_on_the_same_splits(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_baselines_are_compared_on_the_same_splits(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
     splits = make_splits(GRAPH, trained.plan.protocol, trained.plan.runs)
-    found = with_own_columns(trained, GRAPH, splits, {})
-    assert list(found) == [OWN_COLUMNS]
+    found = with_baselines(trained, GRAPH, splits, {})
+    assert list(found) == [OWN_COLUMNS, "logistic"]
     runs = found[OWN_COLUMNS].runs
     assert [(run.split, run.seed) for run in runs] == [(run.split, run.seed) for run in trained.runs]
     without_edges = replace(GRAPH, edge_index=GRAPH.edge_index[:, :0])
-    again = with_own_columns(trained, without_edges, splits, {})[OWN_COLUMNS]
+    again = with_baselines(trained, without_edges, splits, {})
+    assert list(again) == [OWN_COLUMNS]
+    again = again[OWN_COLUMNS]
     assert [run.test for run in again.runs] == [run.test for run in runs]
-    assert with_own_columns(replace(trained, reason="Chose it."), GRAPH, splits, {}) == {}
+    assert with_baselines(replace(trained, reason="Chose it."), GRAPH, splits, {}) == {}
     itself = replace(trained, plan=replace(trained.plan, model="logistic", options={"neighbours": "none"}))
-    assert with_own_columns(itself, GRAPH, splits, {}) == {}
+    assert list(with_baselines(itself, GRAPH, splits, {})) == ["logistic"]
+    local = replace(trained, plan=replace(trained.plan, model="logistic", options={}))
+    assert list(with_baselines(local, GRAPH, splits, {})) == [OWN_COLUMNS]
     missing = np.array(GRAPH.x)
     missing[0, 0] = np.nan
-    assert with_own_columns(trained, replace(GRAPH, x=missing), splits, {}) == {}
+    assert with_baselines(trained, replace(GRAPH, x=missing), splits, {}) == {}
     monkeypatch.setattr(companions, "MOST_SECONDS", -1.0)
-    assert with_own_columns(trained, GRAPH, splits, {}) == {}
+    assert with_baselines(trained, GRAPH, splits, {}) == {}
+
+
+def test_the_best_baselines_by_validation_are_named(folder: Path) -> None:
+    (trained,) = read(folder / "run")
+    splits = make_splits(GRAPH, trained.plan.protocol, trained.plan.runs)
+    others = with_baselines(trained, GRAPH, splits, read_companions(folder / "run", trained))
+
+    def mean(label: str) -> float:
+        return float(np.mean([run.val["accuracy"] for run in others[label].runs]))
+
+    best = max(("gcn", OWN_COLUMNS, "logistic"), key=mean)  # not the model itself nor kernel 1, which are non-local
+    assert best_words(trained, others) == (
+        f"Best by validation, own columns only: {OWN_COLUMNS}; any local model: {best}."
+    )
+    local = replace(trained, plan=replace(trained.plan, model="gcn"))
+    better = [replace(run, val={"accuracy": 101.0}) for run in trained.runs]
+    others.pop("gcn")
+    assert best_words(replace(local, runs=better), others).endswith("any local model: gcn.")
 
 
 def test_missing_models_are_named(trained: Trained) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from each_of import each_of
-from experiment_samples import small_graph
+from experiment_samples import Countdown, small_graph
 from nlgnn.errors import DataError, OptionError, RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
@@ -20,17 +20,12 @@ from nlgnn.selection.auto import choose_model, default_runs, is_symmetric, race_
 from nlgnn.selection.clock import Clock, parse_budget, show_seconds
 from nlgnn.selection.leaderboard import Leaderboard, Row, csv_text, read_leaderboard
 from nlgnn.selection.portfolio import PRESET, Entry
-from nlgnn.selection.race import (
-    OutOfTimeError,
-    TimeLimit,
-    expected_epochs,
-    outcome,
-    run_race,
-)
+from nlgnn.selection.race import outcome, run_race
 from nlgnn.selection.race_verdict import constant_figure, findings, not_better_than_constant
+from nlgnn.selection.time_limit import OutOfTimeError, TimeLimit
 from nlgnn.training.fit import fit
-from nlgnn.training.recipe import Recipe
-from nlgnn.training.run_folder import Run
+from nlgnn.training.replica import OUT_OF_TIME, Run
+from nlgnn.training.trained import Member
 
 
 @each_of(("text", "seconds"), [("90s", 90), ("5m", 300), ("1.5h", 5400), (" 2 M ", 120), ("none", None)])
@@ -138,20 +133,6 @@ QUICK = Entry("mlp", "mlp", {"epochs": 20, "stopping": "never", "hidden": 4}, wi
 SHALLOW = Entry("logistic", "logistic", without_edges=True)
 
 
-class Countdown(Clock):
-    """A clock with some seconds left at the beginning, and none after a number of looks."""
-
-    looks = 0
-
-    def __init__(self, *left: float) -> None:
-        super().__init__(1e9)
-        self.values = list(left)
-
-    @property
-    def left(self) -> float:
-        return self.values.pop(0) if len(self.values) > 1 else self.values[0]
-
-
 @pytest.mark.parametrize("entry", [QUICK, SHALLOW], ids=["epochs", "runs"])
 def test_not_enough_time(entry: Entry) -> None:
     """Judged before it begins, after a trial, and while it trains; the first model is always trained."""
@@ -162,8 +143,8 @@ def test_not_enough_time(entry: Entry) -> None:
     assert (first.status, len(first.validation)) == ("finished", 3)
     late = outcome(entry, graph, 3, board(before), Countdown(-1), train)
     assert (late.status, late.reason) == ("not started", "no time is left")
-    like = outcome(replace(entry, like="a", times=30), graph, 3, board(before), Countdown(10), train)
-    assert (like.status, like.reason) == ("not started", "would take about 30 s, 10 s left")
+    like = outcome(replace(entry, like="a", times=90), graph, 3, board(before), Countdown(10), train)
+    assert (like.status, like.reason) == ("not started", "a run would take about 30 s, 10 s left")
     trial = outcome(entry, graph, 3, board(before), Countdown(5, 5, 5, 5, 5, 1e-9), train)
     if entry is QUICK:
         assert trial.status == "stopped"
@@ -173,27 +154,51 @@ def test_not_enough_time(entry: Entry) -> None:
         assert ended.reason.startswith("out of time at epoch ")
 
 
-def test_runs_one_after_another_out_of_time() -> None:
-    limit = TimeLimit(Countdown(9, -1), runs=3, enforced=True)
-    limit([])
-    with pytest.raises(OutOfTimeError, match="out of time"):
-        limit([])
+def test_runs_that_have_no_time_are_trained_later() -> None:
+    """An entry keeps the runs that it has, and gives the same as one that had time for all."""
+    graph = small_graph()
+    splits = make_splits(graph, "geom-gcn", 3)
+    trained = dict[str, Any]()
+    allowed = {"logistic": 1, "mlp": 2}
+
+    def train(entry: Entry, watch: Any) -> Any:
+        factory, recipe = configure(entry.model, graph, PRESET, **entry.options)
+        done, most = trained.get(entry.name, ()), allowed.get(entry.name, 3)
+
+        def limited(replicas: Any) -> None:
+            watch(replicas)
+            if not replicas and not done and watch.calls == most:
+                raise OutOfTimeError("no time is left")
+            for replica in replicas[most:] if not done else ():
+                replica.run.failure = OUT_OF_TIME
+
+        trained[entry.name] = fit(factory, graph, splits, recipe, progress=False, watch=limited, finished=done)
+        return Member(factory, recipe, trained[entry.name])
+
+    shown, found = list[tuple[str, int]](), board()
+    run_race(
+        *([QUICK, SHALLOW], graph, 3, found, Clock(None), train, {}),
+        show=lambda row: shown.append((row.entry.name, row.postponed)),
+    )
+    assert shown[:2] == [("mlp", 1), ("logistic", 2)]
+    assert {("mlp", 0), ("logistic", 0)} < set(shown)
+    whole = board()
+    run_race([QUICK, SHALLOW], graph, 3, whole, Clock(None), trainer(graph, splits), {})
+    for name in ("mlp", "logistic"):
+        assert found.row(name).figures("accuracy") == whole.row(name).figures("accuracy")  # type: ignore[union-attr]
 
 
-def test_a_run_that_would_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time of a run without gradients is estimated from its steps, without what comes before the first one."""
-    now = 100.0
-    monkeypatch.setattr("nlgnn.selection.race.time.monotonic", lambda: now)
-    limit = TimeLimit(Countdown(20), runs=2, enforced=True)
-    now = 110.0  # preparation
-    assert not limit.within_run(0.0)
-    now = 111.0
-    with pytest.raises(OutOfTimeError, match="would take about 40 s"):  # 11 s until now, 9 s for this run, then 20 s
-        limit.within_run(0.1)
-    assert not TimeLimit(Countdown(30), runs=1, enforced=True).within_run(0.1)
-    assert not TimeLimit(Countdown(-1), runs=1, enforced=False).within_run(0.1)
-    with pytest.raises(OutOfTimeError):
-        TimeLimit(Countdown(-1), runs=1, enforced=True).within_run(0.9)
+def test_rank_of_an_entry_without_all_runs() -> None:
+    """It is compared with others on the runs that it has: the first split is an easy one."""
+    better, worse = row("b", 92), row("w", 88)
+    partial = [
+        replace(one, validation=[*one.validation, {}, {}], test=[*one.test, {}, {}], postponed=2)
+        for one in (better, worse)
+    ]
+    found = board(row("a", 90, 70, 71), *partial, row("f", 95, None, 71))
+    assert [one.entry.name for one in found.ranked()] == ["b", "a", "w", "f"]
+    assert found.score(partial[0]) == pytest.approx(79)
+    assert found.score(found.rows[0]) == 77
 
 
 def test_an_entry_that_is_always_trained_ends_with_what_it_has() -> None:
@@ -233,12 +238,6 @@ def test_other_seeds_of_the_best() -> None:
     before = len(found.rows)
     run_race([QUICK, SHALLOW], graph, 3, found, Clock(None), train, {}, seeds=True)
     assert len(found.rows) == before
-
-
-def test_expected_epochs() -> None:
-    assert expected_epochs(Recipe(epochs=100, stopping="never")) == 100
-    assert expected_epochs(Recipe(epochs=1000, stopping="patience", patience=60)) == 120
-    assert expected_epochs(Recipe(epochs=100, stopping="patience", patience=60)) == 100
 
 
 def test_rows_that_are_there_are_not_trained_again() -> None:

@@ -239,3 +239,13 @@ def test_types_of_parquet_files(tmp_path: Path, values: pl.Series, kind: str, sl
     (row,) = (row for row in found.columns if row["column"] == "c")
     assert (row["kind"], row["slots"], row["missing"]) == (kind, slots, missing)
     assert np.isfinite(dense(found.graph.x)).all()
+
+
+def test_columns_of_edges_that_are_not_used_are_named_with_the_flags(tmp_path: Path) -> None:
+    edges = "source,target,euros,purpose\nn0,n1,1,x\nn1,n2,2,y\n"
+    said = [note for note in read(tmp_path, PLAIN, edges).notes if "not used" in note]
+    assert len(said) == 1
+    assert all(words in said[0] for words in ("'euros', 'purpose'", "--weight-column", "--edge-type-column"))
+    (note,) = (note for note in read(tmp_path, PLAIN, edges, weight="euros").notes if "not used" in note)
+    assert "--weight-column" not in note
+    assert "'euros'" not in note

@@ -40,6 +40,7 @@ def fitted(graph: Graph, splits: list[Split] | None = None, model: str = "vote-m
         ("vote-gcn", {"dropout": 0.5}),
         ("vote-gcn", {"space_input": "structure", "space_signs": 3, "space_votes": "labels"}),
         ("nlgcn", {"space_input": "structure"}),
+        ("vote-gcn", {"space_input": "structure", "space_votes": "labels", "space_trained": "weights"}),
         ("nlmlp", {"frozen": True}),
         ("nlmlp", {"dropout": 0.5}),
         ("nlgcn", {}),

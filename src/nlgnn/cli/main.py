@@ -46,7 +46,7 @@ from nlgnn.graph.store_files import is_store
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 COMMANDS = (
     *("train", "tune", "diagnose", "predict", "report", "leaderboard", "explain", "export", "demo"),
-    *("datasets", "models", "reproduce"),
+    *("datasets", "models", "info", "reproduce"),
 )
 GENERATED = {
     "train": "Train a model on a graph: nlgnn train texas --model nlmlp",

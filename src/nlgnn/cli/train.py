@@ -29,7 +29,7 @@ from nlgnn.files import refuse_existing
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.limits import memory_limit
-from nlgnn.models.build import check_given, configure, resolve
+from nlgnn.models.build import check_given, configure, default_metric, resolve
 from nlgnn.models.registry import get_system
 from nlgnn.report.text import sections_page
 from nlgnn.selection.auto import Choice, choose, default_runs, is_symmetric, race_metric
@@ -144,7 +144,8 @@ def _choose(request: Request, started: float) -> None:
         except RunFolderError:
             raise
         except (NlgnnError, MemoryError, RuntimeError, ValueError):  # the race goes on with the next entry
-            shutil.rmtree(folder, ignore_errors=True)
+            if board.row(entry.name) is None:  # otherwise some of its runs are finished
+                shutil.rmtree(folder, ignore_errors=True)
             raise
         return Member(found.factory, found.recipe, found.runs)
 
@@ -242,6 +243,11 @@ def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
     for variant in variants:
         refuse_existing(_folder(plan, path, variant))  # all of them, before the first is trained into
     graph = wanted.load()
+    if plan.tables is not None and "metric" not in options and default_metric(graph) != "accuracy":
+        metric, why = race_metric(graph, make_splits(graph, plan.protocol, plan.runs), None)
+        errors.print(why, soft_wrap=True, markup=False)
+        plan = replace(plan, options={**options, "metric": metric})
+        variants = with_references(model, plan.options)[: len(variants)]
     for variant in variants:  # the sizes of the graph are known now
         configure(variant.system, graph, plan.preset, **variant.options)
     check_decision(graph, plan.threshold, plan.cost)

@@ -13,9 +13,12 @@ from nlgnn.cli.console import console, errors, telling_report
 from nlgnn.cli.given_graph import given_graph, own_tables
 from nlgnn.cli.options import all_flags, given_flags, plan_keys, read_config, with_flags
 from nlgnn.cli.train import show_verdict
+from nlgnn.graph.splits import make_splits
 from nlgnn.limits import memory_limit
+from nlgnn.models.build import default_metric
 from nlgnn.report.text import sections_page
 from nlgnn.report.tuning_page import tuned_sections, write_tuning_page
+from nlgnn.selection.auto import race_metric
 from nlgnn.selection.diagnosis import diagnose
 from nlgnn.selection.tuned_choice import Decision, check_options, decide_tuned
 from nlgnn.training.train import AUTO
@@ -53,6 +56,9 @@ def tune_graph(**flags: Any) -> None:
         name, words = verdict.non_local, f"Diagnosis: {verdict.title}. {verdict.words} "
     check_space(name, wanted.name, plan.get("preset"), given)  # before anything is downloaded
     loaded = wanted.load()
+    if wanted.tables is not None and "metric" not in given and default_metric(loaded) != "accuracy":
+        given["metric"], why = race_metric(loaded, make_splits(loaded, plan["splits"]), None)
+        errors.print(why, soft_wrap=True, markup=False)
     if errors.is_terminal:
         errors.print(f"searching over {name} on {wanted.name}, protocol {plan['splits']}", markup=False)
     try:

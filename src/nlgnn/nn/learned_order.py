@@ -15,8 +15,9 @@ evaluation. S is chosen once, so that about `perplexity` neighbours share the we
 inputs all neighbours are far away, and their weights are small compared with :math:`\epsilon`.
 
 With structure as input (:mod:`nlgnn.nn.blocks`), E has a learned weight per description, which is fitted to training
-labels before E is learned. With `signs`, an order sorts by the signs of several projections and then by one more. Votes
-of labels are :math:`R_u = \mathrm{onehot}(y_u) - 1/C` for C classes.
+labels before E is learned. These weights can also be all that is learned of it (`trained`). With `signs`, an order
+sorts by the signs of several projections and then by one more. Votes of labels are :math:`R_u = \mathrm{onehot}(y_u) -
+1/C` for C classes.
 """
 
 from __future__ import annotations
@@ -72,7 +73,10 @@ class LearnedOrder(Order):
             means over two hops.
         votes: What votes carry. Residuals of the local model at training nodes, or their labels.
         lr: Learning rate of the space.
-        frozen: Whether the map to the space stays as it was drawn. A control.
+        trained: What is learned of the space. The map, or only the weights of descriptions, while the map stays as
+            it was drawn, which takes less time per step.
+        frozen: Whether nothing of the space is learned. A control. Map and weights of descriptions stay as they
+            were at the start.
         random: Whether votes use random orders in place of projections: a control.
     """
 
@@ -94,6 +98,7 @@ class LearnedOrder(Order):
         descriptions: str = "all",
         votes: Literal["residuals", "labels"] = "residuals",
         lr: Positive = 0.02,
+        trained: Literal["map", "weights"] = "map",
         frozen: bool = False,
         random: bool = False,
     ) -> None:
@@ -113,8 +118,14 @@ class LearnedOrder(Order):
         self.num_nodes = num_nodes or 0
         self.widths = block_widths(descriptions, in_channels, self.num_nodes) if names else ()
         columns = {"features": in_channels, "adjacency": self.num_nodes, "structure": sum(self.widths)}[input]
-        self.weight = nn.Parameter(torch.empty(columns, dim), requires_grad=not frozen)
-        self.log_weights = nn.Parameter(torch.empty(len(names))) if names else None  # of descriptions
+        self.learns_map = trained == "map" and not frozen
+        if trained == "weights" and input != "structure":
+            raise OptionError(
+                f"trained='weights' are those of descriptions, but input={input!r}.", "Use input='structure'."
+            )
+        self.weight = nn.Parameter(torch.empty(columns, dim), requires_grad=self.learns_map)
+        weights = torch.empty(len(names))
+        self.log_weights = nn.Parameter(weights, requires_grad=not frozen) if names else None  # of descriptions
         self.log_temperature = nn.Parameter(torch.empty(()))
         self.log_strength = nn.Parameter(torch.empty(()))
         self.scale = nn.Parameter(torch.empty(columns, 1), requires_grad=False)  # chosen, not learned
@@ -161,7 +172,7 @@ class LearnedOrder(Order):
         """Choose the weights of descriptions, if there are any, and the scale of the space."""
         g = self.raw_input(inputs)
         self.choose_scale(g)
-        if isinstance(g, Blocks):
+        if isinstance(g, Blocks) and not self.frozen:
             self.choose_weights(g, known)
             self.choose_scale(g)
 
@@ -177,10 +188,15 @@ class LearnedOrder(Order):
     def positions(self, g: Features | Blocks) -> Float[Tensor, "n m"]:
         """Return the position of every node in the space, centred: far from 0, rounding would hide differences."""
         weight = self.scale * self.weight
-        if self.log_weights is not None:
+        if not isinstance(g, Blocks) or self.log_weights is None:
+            e = times(g, weight)
+        elif self.learns_map:
             parts = zip(split(weight, self.widths), self.log_weights.exp(), strict=True)
-            weight = torch.cat([factor * part for part, factor in parts])
-        e = g @ weight if isinstance(g, Blocks) else times(g, weight)
+            e = g @ torch.cat([factor * part for part, factor in parts])
+        else:  # the products have no gradient, which takes as long as they do
+            e = torch.stack(
+                [factor * part for part, factor in zip(g.products(weight), self.log_weights.exp(), strict=True)]
+            ).sum(0)
         return e - e.mean(0)
 
     def keys(self, e: Float[Tensor, "n m"]) -> Float[Tensor, "h n"]:
@@ -264,12 +280,18 @@ class LearnedOrder(Order):
         return torch.stack([cross_entropy(self.log_strength.exp() * mean, known, nodes) for mean in means]).sum()
 
     def principal_keys(self, e: Float[Tensor, "n m"]) -> Float[Tensor, " n"]:
-        """Return one key per node: the position along the direction in which nodes differ most."""
+        """Return one key per node: the position along the direction in which nodes differ most.
+
+        With `signs`, the signs of the positions along the first of these directions come first, and then the position
+        along the next one.
+        """
         centred = widened(e.detach())
         spread = torch.nan_to_num(centred.mT @ centred)  # the loss reports what is not a number
-        direction = torch.linalg.eigh(spread).eigenvectors[:, -1]
-        largest = direction.gather(0, direction.abs().argmax(keepdim=True))  # its sign decides which end is first
-        keys: Tensor = centred @ (direction * largest.sign())
+        count = min(1 + self.signs, centred.shape[1])
+        directions = torch.linalg.eigh(spread).eigenvectors.flip(1)[:, :count]
+        largest = directions.gather(0, directions.abs().argmax(0, keepdim=True))  # its sign decides which end is first
+        projected = (centred @ (directions * largest.sign())).mT
+        keys: Tensor = projected[0] if count == 1 else signed_keys(projected.unsqueeze(0))[0]
         return keys
 
     def choose_weights(self, g: Blocks, known: Int[Tensor, " n"]) -> None:

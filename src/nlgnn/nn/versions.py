@@ -134,6 +134,7 @@ class NonLocalOptions(TypedDict, total=False):
     space_descriptions: str
     space_votes: Literal["residuals", "labels"]
     space_lr: float
+    space_trained: Literal["map", "weights"]
     norm: Norm
     residual: bool
     jumping: Jumping

@@ -47,6 +47,7 @@ class Entry:
         graphs: The graphs that it is measured on; all if empty.
         options: Options on all graphs.
         by_graph: Further options by graph.
+        splits: The number of splits by graph, where it is not that of all public splits.
         search: Lists of values, of which validation chooses on three splits.
         labels: True if training labels are an input.
     """
@@ -56,6 +57,7 @@ class Entry:
     graphs: tuple[str, ...] = ()
     options: Settings = field(default_factory=dict)
     by_graph: Mapping[str, Settings] = field(default_factory=dict)
+    splits: Mapping[str, int] = field(default_factory=dict)
     search: tuple[Settings, ...] = ({},)
     labels: bool = False
 
@@ -79,6 +81,7 @@ def entry_cell(entry: Entry, graph: str) -> Cell:
         protocol=CATALOG[graph].protocols[0],
         preset="paper",
         candidates=tuple({**options, **setting} for setting in entry.search),
+        schedule=Schedule(splits=entry.splits.get(graph, SPLITS)),
         condition=entry.name,
         seeds=SEEDS if graph in (*WEBKB, "cornell") else 1,
     )

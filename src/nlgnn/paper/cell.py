@@ -49,11 +49,10 @@ class Schedule:
 
 
 class Planted(NamedTuple):
-    """A generated graph with a planted order, in place of a dataset."""
+    """A generated graph in place of a dataset: its seed, and the random links per node of planted roles."""
 
     seed: int
-    nuisance: int = 0
-    label_share: float = 1.0
+    noise: int = 0
 
 
 @dataclass(frozen=True)

@@ -5,24 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from nlgnn.paper import plans
 from nlgnn.paper.cell import Cell, Found, Measured, read_cells, words
 from nlgnn.paper.findings import MAIN, OTHERS, read_comparisons
 from nlgnn.paper.numbers import ABOVE, AGREES, BELOW, Printed, agreement, printed_accuracy, printed_cpgcn
+from nlgnn.paper.order_cells import NOISE_LINKS, PLANTED_ORDER, ROLES, SCORE, VOTES, conditions
 from nlgnn.report.figures import PALETTE, save_chart
 from nlgnn.report.figures.intervals import differences_figures, means_chart
 from nlgnn.report.figures.strips import label_rows, labels_chart
 from nlgnn.report.page import Figure, Headline, Part, columns_of
 
 DRAWN = ("texas", "chameleon")  # one of each category
-NOISE, LABELS = "columns of noise", "training labels kept"
-LEVELS = {
-    NOISE: [str(number) for number in (0, *plans.NUISANCES)],
-    LABELS: [f"{100 * share:g} %" for share in (1, *plans.LABEL_SHARES)],
-}
 
 
 def page_parts(cells: Sequence[Cell], results: Path) -> list[Part]:
@@ -146,67 +141,46 @@ def draw_sequences(found: Found, folder: Path) -> None:
 
 
 def draw_planted_orders(found: Found, folder: Path) -> None:
-    """Write order.svg: the first planted graph sorted by score and in the learned order, before and after training."""
-    chosen = {one.cell.condition: one for one in _planted(found)
-             if one.cell.planted == (plans.PLANTED_SEEDS[0], 0, 1.0)}  # fmt: skip
-    if not {plans.SCORE, plans.VOTE} <= chosen.keys():
+    """Write order.svg: the planted order sorted by score and in the learned order, before and after training."""
+    chosen = {one.cell.condition: one for one in found.values() if one.cell.dataset == PLANTED_ORDER and one.result}
+    if not {SCORE, VOTES} <= chosen.keys():
         return
     orders = {}
-    for name, condition in (("by score", plans.SCORE), ("learned", plans.VOTE)):
+    for name, condition in (("by score", SCORE), ("learned", VOTES)):
         result = chosen[condition].result
         assert result is not None
         orders[f"{name}, before training"] = chosen[condition].labels("before")
         orders[f"{name}, epoch {result['runs'][0]['chosen_epoch']}"] = chosen[condition].labels("after")
         names = result["class names"]
-    title = words()["figure"]["planted"].format(score=chosen[plans.SCORE].test, learned=chosen[plans.VOTE].test)
+    title = words()["figure"]["planted"].format(score=chosen[SCORE].test, learned=chosen[VOTES].test)
     save_chart(labels_chart(title, names, orders), folder / "order.svg")
 
 
-def draw_degradation(found: Found, folder: Path) -> None:
-    """Write order-degrades.svg: test accuracy on planted graphs against noise and known labels."""
-    planted = _planted(found)
-    rows = degradation_rows(planted)
-    if any(row["level"] not in ("0", "100 %") for row in rows):
-        local = [one.test.mean for one in planted if one.cell.condition == plans.LOCAL_PART and one.test]
-        save_chart(_degradation_chart(rows, fmean(local) if local else None), folder / "order-degrades.svg")
+def draw_roles(found: Found, folder: Path) -> None:
+    """Write order-noise.svg: test accuracy on planted roles against the number of random links per node."""
+    rows = role_rows(list(found.values()))
+    if rows:
+        save_chart(_roles_chart(rows), folder / "order-noise.svg")
 
 
-def _planted(found: Found) -> list[Measured]:
-    return [one for one in found.values() if one.cell.planted and one.result]
+def role_rows(cells: Sequence[Measured]) -> list[dict[str, Any]]:
+    """Return one row per training on planted roles."""
+    return [
+        {"model": one.cell.condition, "links": one.cell.planted.noise, "test": one.test.mean}
+        for one in cells
+        if one.cell.dataset == ROLES and one.cell.planted and one.test
+    ]
 
 
-def degradation_rows(planted: Sequence[Measured]) -> list[dict[str, Any]]:
-    """Return one row per training; the unchanged planted graph is in both panels."""
-    rows = []
-    for one in planted:
-        if one.cell.condition not in (plans.VOTE, plans.MANY.name) or not one.cell.planted or not one.test:
-            continue
-        _, nuisance, share = one.cell.planted
-        places = {NOISE: str(nuisance)} if share == 1 else {}
-        places |= {LABELS: f"{100 * share:g} %"} if nuisance == 0 else {}
-        row = {"model": one.cell.condition, "test": one.test.mean}
-        rows += [{"panel": panel, "level": level, **row} for panel, level in places.items()]
-    return rows
-
-
-def _degradation_chart(rows: Sequence[Mapping[str, Any]], local: float | None) -> Any:
+def _roles_chart(rows: Sequence[Mapping[str, Any]]) -> Any:
     import altair
 
-    models = [plans.VOTE, plans.MANY.name]
-    colour = altair.Color("model:N", scale=altair.Scale(domain=models, range=PALETTE[: len(models)]), title=None)
+    names = [condition.name for condition in conditions("roles")]
+    colour = altair.Color("model:N", scale=altair.Scale(domain=names, range=PALETTE[: len(names)]), title=None)
+    x = altair.X("links:Q", title="random links per node", axis=altair.Axis(values=list(NOISE_LINKS)))
+    base = altair.Chart(altair.Data(values=list(rows))).encode(x=x, color=colour)
     scale = altair.Scale(zero=False)
-    panels = []
-    for panel, levels in LEVELS.items():
-        x = altair.X("level:O", scale=altair.Scale(domain=levels), title=panel, axis=altair.Axis(labelAngle=0))
-        y = altair.Y("test:Q", scale=scale, title="test accuracy %")
-        base = altair.Chart(altair.Data(values=[row for row in rows if row["panel"] == panel])).encode(
-            x=x, color=colour
-        )
-        means = base.mark_line().encode(y=altair.Y("mean(test):Q", scale=scale))
-        layers = [means, base.mark_point(filled=True, opacity=0.7, size=50).encode(y=y)]
-        if local is not None:
-            rule = altair.Chart(altair.Data(values=[{}])).mark_rule(strokeDash=[5, 4], color="#666")
-            layers.append(rule.encode(y=altair.YDatum(local, scale=scale)))
-        panels.append(altair.layer(*layers).properties(width=330, height=260))
-    title = words()["figure"]["harder"] + (words()["figure"]["dashed"].format(local=local) if local else "")
-    return altair.hconcat(*panels).properties(title=title)
+    means = base.mark_line().encode(y=altair.Y("mean(test):Q", scale=scale))
+    points = base.mark_point(filled=True, opacity=0.7, size=50)
+    points = points.encode(y=altair.Y("test:Q", scale=scale, title="test accuracy %"))
+    return altair.layer(means, points).properties(width=480, height=280, title=words()["figure"]["roles"])

@@ -32,8 +32,9 @@ from nlgnn.nn.base import as_model, prepare
 from nlgnn.paper.auto_cells import measure_auto
 from nlgnn.paper.cell import Cell, Settings, cell_path, check_unchanged, is_older, read_cell
 from nlgnn.paper.numbers import printed_speed
-from nlgnn.paper.structure_cells import ROLES
+from nlgnn.paper.order_cells import ROLES
 from nlgnn.paper.ties import measure_ties
+from nlgnn.paper.twins import measure_without_twins
 from nlgnn.selection.diagnosis import diagnose
 from nlgnn.training.device import CORES, allocation, limited_threads, processor, versions
 from nlgnn.training.fit import Setting, fit, fit_settings
@@ -127,18 +128,14 @@ def measure_training(cell: Cell, unfinished: Path, progress: bool) -> dict[str, 
 
 def _graph(cell: Cell) -> Graph:
     if cell.planted and cell.dataset == ROLES:
-        return planted_roles_graph(seed=cell.planted.seed, noise_links=cell.planted.nuisance)
+        return planted_roles_graph(seed=cell.planted.seed, noise_links=cell.planted.noise)
     if cell.planted:
-        return planted_order_graph(seed=cell.planted.seed, nuisance=cell.planted.nuisance)
+        return planted_order_graph(seed=cell.planted.seed)
     return load_graph(cell.dataset, allow_unverified=True)  # checksums of some files are not known
 
 
 def _splits(cell: Cell, graph: Graph) -> list[Split]:
-    if cell.planted is None:
-        return make_splits(graph, cell.protocol, cell.schedule.splits)
-    (one,) = make_splits(graph, cell.protocol, 1)
-    keep = np.random.default_rng(cell.planted.seed).random(graph.num_nodes) < cell.planted.label_share
-    return [Split(one.train & keep, one.val, one.test, one.protocol, one.index)]
+    return make_splits(graph, cell.protocol, 1 if cell.planted else cell.schedule.splits)
 
 
 def _configure(cell: Cell, graph: Graph, options: Settings) -> tuple[partial[nn.Module], Recipe]:
@@ -225,9 +222,11 @@ def _records(
     recipe: Recipe,
     runs: Sequence[Run],
 ) -> dict[str, Any]:
-    """Return what is recorded of the sorted orders, before training and at the chosen epoch."""
+    """Return what is recorded of trained models, such as their orders before training and at the chosen epoch."""
     if not cell.records:
         return {}
+    if "twins" in cell.records:
+        return {"twins": measure_without_twins(graph, splits, factory, recipe, runs)}
     scaled = graph.scale_features(recipe.features)
     if "ties" in cell.records:
         return {"ties": measure_ties(scaled, splits, factory, recipe.metric, runs)}

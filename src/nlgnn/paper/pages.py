@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from nlgnn.errors import DataError, OptionError, nearest
 from nlgnn.files import write_text, writing
-from nlgnn.paper import benchmark, extra_tables, findings, plans, tables
+from nlgnn.paper import benchmark, findings, plans, tables
 from nlgnn.paper.auto_cells import auto_cells
 from nlgnn.paper.auto_tables import auto_sections
 from nlgnn.paper.cell import (
@@ -25,10 +25,12 @@ from nlgnn.paper.cell import (
     files_are_here,
     read_cells,
 )
-from nlgnn.paper.figures import draw_degradation, draw_planted_orders, draw_sequences
+from nlgnn.paper.figures import draw_planted_orders, draw_roles, draw_sequences
 from nlgnn.paper.measure import make_folder
 from nlgnn.paper.numbers import printed_cpgcn, printed_validation
-from nlgnn.paper.structure_cells import structure_cells, structure_sections
+from nlgnn.paper.order_cells import order_cells
+from nlgnn.paper.order_tables import order_sections
+from nlgnn.paper.system_tables import system_sections
 from nlgnn.paper.tables import accuracy_sections, homophily_sections
 from nlgnn.report.table import Rows, Section
 from nlgnn.report.text import markdown_page
@@ -61,11 +63,8 @@ TABLES: dict[str, Table] = {
     "cpgcn": Table(plans.cpgcn_cells, partial(accuracy_sections, "Splits of CPGNN, 10/10/80 %", printed=printed_cpgcn)),
     "controls": Table(plans.result_cells, findings.control_sections),
     "ablation": Table(plans.ablation_cells, findings.ablation_sections),
-    "order": Table(
-        lambda results: [*plans.order_cells(results), *structure_cells()],
-        lambda found: [*extra_tables.order_sections(found), *structure_sections(found)],
-    ),
-    "systems": Table(lambda results: plans.compared_cells(), extra_tables.system_sections),
+    "order": Table(lambda results: order_cells(), order_sections),
+    "systems": Table(lambda results: plans.compared_cells(), system_sections),
     "benchmark": Table(benchmark.benchmark_cells, benchmark.benchmark_sections),
     "auto": Table(auto_cells, auto_sections),
 }
@@ -144,7 +143,7 @@ def write_pages(folder: Path, results: Path) -> list[Path]:
             write_text(path, make_page(name, results))
         paths.append(path)
     draw_sequences(read_cells(plans.sequence_cells(results), results), folder)
-    order = read_cells(plans.order_cells(results), results)
+    order = read_cells(order_cells(), results)
     draw_planted_orders(order, folder)
-    draw_degradation(order, folder)
+    draw_roles(order, folder)
     return paths

@@ -9,14 +9,13 @@ from functools import cache
 from importlib import resources
 from itertools import product
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from nlgnn.datasets import describe
 from nlgnn.datasets.catalog import CATALOG
 from nlgnn.datasets.formats.geom_gcn import SPACES
 from nlgnn.models.registry import PUBLISHED, get_system
-from nlgnn.paper.cell import HUGE_DATASETS, SPLITS, Cell, Planted, Schedule, Settings, cell_path, read_cells
+from nlgnn.paper.cell import HUGE_DATASETS, SPLITS, Cell, Schedule, Settings, cell_path, read_cells
 from nlgnn.paper.numbers import paper_results, printed_accuracy
 from nlgnn.selection.controls import CONTROLS
 
@@ -244,84 +243,3 @@ def ablation_cells(results: Path) -> list[Cell]:
         )
         for dataset in DATA["ties"]["datasets"]
     ]
-
-
-class Condition(NamedTuple):
-    """One way to order nodes and to use the order.
-
-    Args:
-        name: The name in tables.
-        model: The prefix of the model: "nl", "vote-", or empty for the local part.
-        file: The name in file names if it differs.
-        options: The options of the condition.
-        control: True if no order is learned.
-    """
-
-    name: str
-    model: str
-    file: str = ""
-    options: Settings = MappingProxyType({})
-    control: bool = True
-
-    @property
-    def has_space(self) -> bool:
-        """True if nodes are placed in a space, learned or not."""
-        return self.model == "vote-" or self.options.get("order") == "learned"
-
-
-CONDITIONS = tuple(Condition(**one) for one in DATA["order"]["condition"])
-MANY, SHRUNK = (Condition(**one) for one in DATA["order"]["further"])
-VOTE, CONV, SCORE, LOCAL_PART, FROZEN, RANDOM, CONV_FROZEN, CONV_RANDOM, KERNEL_1 = (one.name for one in CONDITIONS)
-PLANTED, PLANTED_SEEDS = "planted-order", (301, 302, 303)  # no choice was made on these seeds
-NUISANCES, LABEL_SHARES = (1, 2, 4, 8), (0.5, 0.25, 0.125)
-COMMON, ON_PLANTED, LOCAL_OF = (DATA["order"][name] for name in ("common", "on_planted", "local"))
-WITHOUT_FEATURES = ("mushroom-body-left",)
-WIDE = ("texas", "wisconsin", "cornell", *tuple(LOCAL_OF)[4:10])  # inputs of hundreds of columns
-SLOW_SPACE = ("twitch-de", "tolokers")  # too large for the frozen convolution
-
-
-def order_cells(results: Path) -> list[Cell]:
-    """Return the planted graphs, harder planted graphs, then real graphs."""
-    vote = CONDITIONS[0]
-    planted = [(condition, Planted(seed)) for seed in PLANTED_SEEDS for condition in CONDITIONS]
-    planted += [
-        (condition, Planted(seed, nuisance=nuisance))
-        for nuisance in NUISANCES
-        for condition in (vote, MANY)
-        for seed in PLANTED_SEEDS
-    ]
-    planted += [(vote, Planted(seed, label_share=share)) for share in LABEL_SHARES for seed in PLANTED_SEEDS]
-    real = [
-        order_cell(dataset, condition)
-        for dataset in LOCAL_OF
-        for condition in CONDITIONS
-        if not (condition.name == CONV_FROZEN and dataset in SLOW_SPACE)
-    ]
-    shrunk = [order_cell(dataset, SHRUNK) for dataset in WIDE]
-    return [*(order_cell(PLANTED, condition, graph) for condition, graph in planted), *real, *shrunk]
-
-
-def order_cell(dataset: str, condition: Condition, planted: Planted | None = None) -> Cell:
-    """Return one condition on a graph: every split with several seeds, or one training on a planted graph."""
-    local = "mlp" if planted else LOCAL_OF[dataset]
-    options, parts = {}, [RANDOM_60]
-    if planted:
-        noise = [f"nuisance {planted.nuisance}"] if planted.nuisance else []
-        share = [f"labels {planted.label_share:g}"] if planted.label_share < 1 else []
-        options, parts = ON_PLANTED, [*noise, *share, f"graph {planted.seed}"]
-    elif dataset in WITHOUT_FEATURES and condition.has_space:
-        options = {"space_input": "adjacency"}
-    file_system = f"nl{local}" if condition.model else local  # votes are named after the non-local model
-    return Cell(
-        "order",
-        dataset,
-        (file_system, condition.file or condition.name, *parts),
-        f"{condition.model}{local}",
-        protocol=RANDOM_60,
-        preset="robust",
-        candidates=({**COMMON, **options, **condition.options},),
-        condition=condition.name,
-        seeds=1 if planted else SEEDS,
-        records=("labels",) if planted and condition.name in (VOTE, SCORE) else (),
-        planted=planted,
-    )

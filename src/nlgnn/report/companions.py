@@ -8,13 +8,15 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 from nlgnn.datasets.catalog import CATALOG
 from nlgnn.errors import NlgnnError, NlgnnWarning
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.models.build import configure
-from nlgnn.models.registry import get_system
+from nlgnn.models.registry import SYSTEMS, get_system
 from nlgnn.report.page import Command, Part
 from nlgnn.selection.controls import Variant
 from nlgnn.selection.leaderboard import Leaderboard, read_leaderboard
@@ -23,8 +25,12 @@ from nlgnn.training.fit import fit
 from nlgnn.training.train import AUTO, Trained, read_trained
 from nlgnn.training.trained import ENSEMBLE, Ensemble, HasRuns, Member
 
-OWN_COLUMNS = "logistic, own columns"  # as in the portfolio of the automatic choice
-MOST_SECONDS, MOST_NODES = 10.0, 100_000  # for training that baseline while a report is written
+OWN_COLUMNS = "logistic, own columns"
+BASELINES: dict[str, dict[str, Any]] = {
+    OWN_COLUMNS: {"neighbours": "none"},
+    "logistic": {},
+}  # as in the portfolio of the automatic choice
+MOST_SECONDS, MOST_NODES = 10.0, 100_000  # for training these while a report is written
 
 
 def label_of(trained: Trained) -> str:
@@ -80,18 +86,17 @@ def board_of_choice(trained: Trained) -> Leaderboard | None:
     return read_leaderboard(trained.folder.path.parent.parent) if trained.reason else None
 
 
-def with_own_columns(
+def with_baselines(
     trained: Trained, graph: Graph, splits: Sequence[Split], others: Mapping[str, HasRuns]
 ) -> dict[str, HasRuns]:
-    """Return the other models and, unless it is one of them, logistic regression on own columns.
+    """Return the other models and, unless it is one of them, logistic regression on own and on neighbours' columns.
 
-    It is trained here, on the same splits, and left out where that takes longer than `MOST_SECONDS` or is not possible,
-    such as with missing values.
+    Both are trained here, on the same splits, and left out where they take longer than `MOST_SECONDS` together or are
+    not possible, such as with missing values.
     """
-    is_itself = trained.plan.model == "logistic" and trained.plan.options.get("neighbours") == "none"
-    is_possible = graph.num_features > 0 and graph.num_nodes <= MOST_NODES
-    if trained.reason or is_itself or OWN_COLUMNS in others or not is_possible:
-        return dict(others)
+    found = dict(others)
+    if trained.reason or graph.num_features == 0 or graph.num_nodes > MOST_NODES:
+        return found
     recipe, end = trained.recipe, time.monotonic() + MOST_SECONDS
 
     def stop_late(share: float) -> bool:
@@ -99,25 +104,49 @@ def with_own_columns(
             raise NlgnnError("there is no time left.", "Train the model by itself.")
         return False
 
-    factory, own = configure("logistic", graph, neighbours="none", metric=recipe.metric, seed=recipe.seed)
-    try:
-        with watched_fits(stop_late), warnings.catch_warnings():
-            warnings.simplefilter("ignore", NlgnnWarning)  # They are about the baseline.
-            runs = fit(factory, graph, splits, own, progress=False)
-    except NlgnnError:
-        return dict(others)
-    return {**others, OWN_COLUMNS: Member(factory, own, runs)}
+    for label, options in BASELINES.items():
+        given = trained.plan.options.get("neighbours")
+        is_itself = trained.plan.model == "logistic" and given == options.get("neighbours")
+        if is_itself or label in others or (label != OWN_COLUMNS and graph.edge_index.shape[1] == 0):
+            continue
+        factory, own = configure("logistic", graph, metric=recipe.metric, seed=recipe.seed, **options)
+        try:
+            with watched_fits(stop_late), warnings.catch_warnings():
+                warnings.simplefilter("ignore", NlgnnWarning)  # They are about the baseline.
+                runs = fit(factory, graph, splits, own, progress=False)
+        except NlgnnError:
+            continue
+        found[label] = Member(factory, own, runs)
+    return found
 
 
-def best_words(trained: Trained, others: Mapping[str, HasRuns]) -> str:
-    """Name the best model on own columns and the best local model of an automatic choice, by validation."""
+def best_words(trained: Trained, baselines: Mapping[str, HasRuns]) -> str:
+    """Name the best model on own columns and the best local model by validation.
+
+    Args:
+        trained: The training, which may be the best local model itself.
+        baselines: The models that its report compares it with.
+    """
     board = board_of_choice(trained)
-    if board is None:
-        return ""
-    own = board.ranked(lambda row: row.entry.without_edges and row.entry.is_single)
-    local = board.ranked(lambda row: row.entry.is_single and get_system(row.entry.model).local is None)
-    named = {"own columns only": own, "any local model": local}
-    best = [f"{what}: {rows[0].entry.name}" for what, rows in named.items() if rows]
+    if board is not None:
+        own = board.ranked(lambda row: row.entry.without_edges and row.entry.is_single)
+        local = board.ranked(lambda row: row.entry.is_single and get_system(row.entry.model).local is None)
+        named = {
+            "own columns only": [row.entry.name for row in own],
+            "any local model": [row.entry.name for row in local],
+        }
+    else:
+        metric = trained.recipe.metric
+        means, systems = {}, {}
+        for label, one in {label_of(trained): trained, **baselines}.items():
+            figures = [run.val[metric] for run in one.runs if run.failure is None and metric in run.val]
+            name = "logistic" if isinstance(one, Member) else one.plan.model
+            if figures and name in SYSTEMS and SYSTEMS[name].local is None:
+                means[label], systems[label] = fmean(figures), name
+        ranked = sorted(means, key=lambda label: -means[label])
+        without = [label for label in ranked if label == OWN_COLUMNS or systems[label] == "mlp"]
+        named = {"own columns only": without, "any local model": ranked}
+    best = [f"{what}: {names[0]}" for what, names in named.items() if names]
     return f"Best by validation, {'; '.join(best)}." if best else ""
 
 

@@ -18,7 +18,7 @@ from nlgnn.analysis.quality import held_back
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import TIME, Split, make_splits
 from nlgnn.models.build import rare_class, training_command
-from nlgnn.report.companions import best_words, board_of_choice, label_of, missing_models, with_own_columns
+from nlgnn.report.companions import best_words, board_of_choice, label_of, missing_models, with_baselines
 from nlgnn.report.decision import decision_sections, decision_sentences, ranking_figures, rare_class_figures
 from nlgnn.report.figures.intervals import CONSTANT, MAJORITY, Answer, figures_of
 from nlgnn.report.figures.order import order_parts
@@ -66,7 +66,7 @@ def run_parts(
     splits = make_splits(graph, trained.plan.protocol, trained.plan.runs)
     good, inside = trained.finished, trained.leading
     run = inside.finished_run(run_number)
-    baselines = with_own_columns(trained, graph, splits, others)
+    baselines = with_baselines(trained, graph, splits, others)
     answer = make_answer(trained, graph, splits, baselines)
     portrait = portray(graph, splits)
     headline = answer.headline(verdict_words(trained))

@@ -178,7 +178,8 @@ def choose_model(
 
     def train(entry: Entry, watch: Watch) -> Member:
         factory, recipe = configure(entry.model, graph, preset or PRESET, **entry.options)
-        runs = fit(factory, graph, drawn, recipe, progress=progress, watch=watch)
+        before = trained[entry.name].runs if entry.name in trained else ()
+        runs = fit(factory, graph, drawn, recipe, progress=progress, watch=watch, finished=before)
         trained[entry.name] = Member(factory, recipe, runs)
         return trained[entry.name]
 

@@ -12,7 +12,8 @@ from nlgnn.errors import OptionError
 DEFAULT_BUDGET = "10m"
 UNITS = {"s": 1, "m": 60, "h": 3600}
 RESERVED_SHARE, RESERVED_SECONDS = 0.08, 4.0  # kept for the start of the program, the decision and the report
-LATER_SHARE = 0.2  # kept for the non-local version, which is known last
+START_SHARE = 0.5  # what comes after the race takes about this share of what came before it
+LATER_SHARE = 0.2  # kept for the other runs of the best entry, and for the non-local version, which is known last
 
 
 def parse_budget(text: str) -> float | None:
@@ -58,6 +59,7 @@ class Clock:
         started: When the command started, by `time.monotonic`.
         report: Seconds that the report is known to take at least.
         later: True while a share of the budget is kept for trainings that come later.
+        preparation: Seconds from the start of the command to the first training.
     """
 
     budget: float | None = None
@@ -65,6 +67,11 @@ class Clock:
     started: float = field(default_factory=time.monotonic)
     report: float = 0.0
     later: bool = False
+    preparation: float = 0.0
+
+    def prepared(self) -> None:
+        """Note that the program is loaded and the graph is read, which takes longer on a busy machine."""
+        self.preparation = time.monotonic() - self.started
 
     @property
     def used(self) -> float:
@@ -76,5 +83,6 @@ class Clock:
         """Return the seconds left for training. A part of the budget is reserved for what comes after it."""
         if self.budget is None:
             return math.inf
-        reserved = min(self.budget / 2, max(RESERVED_SECONDS, RESERVED_SHARE * self.budget) + self.report)
+        least = max(RESERVED_SECONDS, RESERVED_SHARE * self.budget, START_SHARE * self.preparation)
+        reserved = min(self.budget / 2, least + self.report)
         return self.budget * (1 - LATER_SHARE * self.later) - reserved - self.used

@@ -17,7 +17,7 @@ from nlgnn.graph.splits import Split
 from nlgnn.selection.leaderboard import Leaderboard, Row
 from nlgnn.selection.portfolio import Entry
 from nlgnn.training.metrics import measure_all, validate
-from nlgnn.training.replica import Run
+from nlgnn.training.replica import OUT_OF_TIME, Run
 from nlgnn.training.trained import ENSEMBLE, Member, Probabilities, Weights, mean_of_members, mean_weights
 
 MOST_STEPS = 12
@@ -138,11 +138,13 @@ def select(
     why = few_validation_nodes(splits, graph) or ("there is a single model" if len(rows) < 2 else "")
     if why:
         return Row(Entry(ENSEMBLE, ENSEMBLE), "not started", why), None
+    best = board.ranked(lambda row: row.entry.is_single)[0]
     all_weights, runs = [], []
     for index, split in enumerate(splits):
         y = torch.from_numpy(graph.y[split.val])
         named = {row.entry.name: _validation(members[row.entry.name].runs, index) for row in rows}
-        known = {name: one for name, one in named.items() if one is not None}
+        has_best = not best.postponed or named[best.entry.name] is not None
+        known = {name: one for name, one in named.items() if has_best and one is not None}
         run = Run(index, index, split.protocol, split.index)
         weights = dict.fromkeys(named, 0.0)
         if known:
@@ -150,12 +152,11 @@ def select(
             weights |= dict(zip(known, greedy_weights(each, y, board.metric), strict=True))
             run.val = measure_all(unseen_mean(each, y, board.metric).clamp(min=SMALLEST).log(), y, board.metric)
         else:
-            run.failure = f"run {index}: every member failed"
+            run.failure = OUT_OF_TIME if best.postponed else f"run {index}: every member failed"
         all_weights.append(weights)
         runs.append(run)
     names = [row.entry.name for row in rows if any(weights[row.entry.name] for weights in all_weights)]
     table = [[weights[name] for name in names] for weights in all_weights]
-    best = board.ranked(lambda row: row.entry.is_single)[0]
     figures = [run.val[board.metric] for run in runs if run.val]
     if not fmean(figures) > best.mean(board.metric):
         return Row(Entry(ENSEMBLE, ENSEMBLE), "stopped", f"in validation not ahead of {best.entry.name}"), None
@@ -176,6 +177,7 @@ def select(
         [run.test for run in runs],
         seconds,
         sum(row.predict_seconds or 0.0 for row in used),
+        postponed=best.postponed,
     )
     return row, Selected(names, table, runs, probabilities)
 

@@ -40,7 +40,8 @@ class Row:
         fit_seconds: Seconds from the start to the end of the training of all runs.
         predict_seconds: Seconds that one model needs to predict all nodes.
         memory_mib: Largest memory of the process during the training, in MiB; None if unknown.
-        needed_seconds: Seconds that the training would take, for one that had no time; None if unknown.
+        needed_seconds: Seconds that one run would take, for an entry that had no time; None if unknown.
+        postponed: The number of runs for which there was no time.
     """
 
     entry: Entry
@@ -52,6 +53,7 @@ class Row:
     predict_seconds: float | None = None
     memory_mib: float | None = None
     needed_seconds: float | None = None
+    postponed: int = 0
 
     def figures(self, metric: str, part: str = "validation") -> Figures:
         """Return a metric of each run; None for a failed run."""
@@ -62,8 +64,23 @@ class Row:
         return fmean(value for value in self.figures(metric) if value is not None)
 
     @property
+    def runs(self) -> int:
+        """Return the number of runs that have figures."""
+        return sum(map(bool, self.validation))
+
+    @property
+    def seconds_per_run(self) -> float:
+        """Return about how many seconds a run takes, or would take; 0 if unknown."""
+        return (self.fit_seconds or 0.0) / max(1, self.runs) or self.needed_seconds or 0.0
+
+    @property
+    def has_failed_run(self) -> bool:
+        """Return True if a run failed that was trained."""
+        return self.runs + self.postponed < len(self.validation)
+
+    @property
     def is_complete(self) -> bool:
-        """Return True if no run failed."""
+        """Return True if all runs have figures."""
         return all(self.validation)
 
 
@@ -95,18 +112,40 @@ class Leaderboard:
         return next((row for row in self.rows if row.entry.name == name and row.status == "finished"), None)
 
     def add(self, row: Row, seconds: float) -> None:
-        """Add a row in place of an earlier one of the same entry, and write the files."""
-        self.rows = [*(one for one in self.rows if one.entry.name != row.entry.name), row]
+        """Add a row, or put it in the place of an earlier one of the same entry, and write the files."""
+        if row.entry.name in self:
+            self.rows = [row if one.entry.name == row.entry.name else one for one in self.rows]
+        else:
+            self.rows.append(row)
         self.seconds = seconds
         self.write()
 
     def ranked(self, keep: Callable[[Row], bool] = lambda row: True) -> list[Row]:
-        """Return finished rows, the best mean of validation first; a row with a failed run comes after the others.
+        """Return finished rows, the best validation score first; a row with a failed run comes after the others.
 
         Of equal rows, the one that was trained first comes first.
         """
         finished = [row for row in self.rows if row.status == "finished" and keep(row)]
-        return sorted(finished, key=lambda row: (not row.is_complete, -row.mean(self.metric)))
+        return sorted(finished, key=lambda row: (row.has_failed_run, -self.score(row)))
+
+    def score(self, row: Row) -> float:
+        """Return the mean of validation that a row is ranked by.
+
+        A row that had no time for some runs is compared on the others: the score is the mean over all runs of the rows
+        with the most runs, plus the mean difference from them on the runs that it has.
+        """
+        own = row.figures(self.metric)
+        finished = [one for one in self.rows if one.status == "finished" and one.entry.model != ENSEMBLE]
+        most = max((one.runs for one in finished), default=0)
+        if not row.postponed or row.runs >= most:
+            return row.mean(self.metric)
+        others = [one.figures(self.metric) for one in finished if one.runs == most]
+        columns = ([figure for figure in column if figure is not None] for column in zip(*others, strict=True))
+        usual = [fmean(column) if column else None for column in columns]
+        pairs = [(a, b) for a, b in zip(own, usual, strict=True) if a is not None and b is not None]
+        if not pairs:
+            return row.mean(self.metric)
+        return fmean(one for one in usual if one is not None) + fmean(a - b for a, b in pairs)
 
     @property
     def best(self) -> Row | None:

@@ -2,140 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from nlgnn.errors import NlgnnError, RunFolderError
 from nlgnn.graph.graph import Graph
-from nlgnn.selection.clock import Clock, show_seconds
+from nlgnn.selection.clock import Clock
 from nlgnn.selection.leaderboard import Leaderboard, Row
 from nlgnn.selection.portfolio import Entry, has_non_local_version, is_random, non_local_entries
+from nlgnn.selection.time_limit import OutOfTimeError, TimeLimit, out_of_time
 from nlgnn.shallow.base import watched_fits
 from nlgnn.training.fit import Watch, predict
-from nlgnn.training.recipe import Recipe
-from nlgnn.training.replica import Replica
-from nlgnn.training.trained import Member
+from nlgnn.training.trained import ENSEMBLE, Member
 
-TRIAL_EPOCHS = 5  # after which the time of a training is estimated
-TRIAL_SECONDS = 0.5  # after which the time of a run without gradient training is estimated
-# Time of an entry that is always trained: a share of the time that is left, and at least one of the budget.
-LEFT_SHARE, ALWAYS_SHARE = 0.4, 0.1
+ENTRY_SHARE = 0.1  # of the budget for an entry at first; the rest of its runs are trained if it is among the best
+# The most that the first run of an entry takes: a share of the time that is left. An entry that is always trained may
+# also take a share of the budget, as long as no more is left than that.
+LEFT_SHARE, ALWAYS_SHARE = 0.5, 0.05
 SEEDED, MOST_SEEDS = 3, 2  # the best entries, and how often each is repeated with another seed
 REPORT_PREDICTIONS = 2.0  # predictions of the report, in multiples of those of all runs
 Trainer = Callable[[Entry, Watch], Member]
-
-
-class OutOfTimeError(NlgnnError):
-    """A training that cannot finish within the budget.
-
-    Args:
-        what: What is wrong.
-        needed: The seconds that the training would take, if they are known.
-    """
-
-    def __init__(self, what: str, needed: float | None = None) -> None:
-        super().__init__(what, "")
-        self.needed = needed
-
-
-class TimeLimit:
-    """Watch of a training that ends it where it cannot finish in time.
-
-    After a few epochs, or after the first run of a model without gradient training, the whole time is estimated. A
-    training of all splits at once that runs out of time ends with the best epochs so far.
-
-    Args:
-        clock: The clock of the race.
-        runs: The number of runs.
-        enforced: False for a training that must finish, because nothing else has.
-        until: For an entry that is always trained: when it must end with what it has, by `time.monotonic`.
-    """
-
-    def __init__(self, clock: Clock, runs: int, enforced: bool, until: float | None = None) -> None:
-        self.clock, self.runs, self.enforced, self.until = clock, runs, enforced, until
-        self.begun = self.first_epoch = self.run_begun = time.monotonic()
-        self.calls = self.at_once = 0
-        self.first_step: tuple[float, float] | None = None  # when it ended, and the share of the run that was done
-        self.remark = ""
-
-    def __call__(self, replicas: Sequence[Replica]) -> None:
-        """Note an epoch of the replicas in training, or a finished run if there are none.
-
-        Raises:
-            OutOfTimeError: If the training cannot finish in time.
-        """
-        self.calls += 1
-        self.at_once = max(self.at_once, len(replicas))
-        if replicas and self.calls == 1:
-            self.first_epoch = time.monotonic()  # which takes longer than the others
-        if not replicas:
-            self.run_begun, self.first_step = time.monotonic(), None
-        if self.until is not None:
-            if replicas and time.monotonic() > self.until:
-                self._end(replicas)
-            return
-        if not self.enforced:
-            return
-        steps = expected_epochs(replicas[0].recipe) * -(-self.runs // self.at_once) if replicas else self.runs
-        elapsed, left = time.monotonic() - self.begun, self.clock.left
-        if self.calls == (TRIAL_EPOCHS if replicas else 1):
-            step = (time.monotonic() - self.first_epoch) / (TRIAL_EPOCHS - 1) if replicas else elapsed
-            needed = step * max(0, steps - self.calls)
-            if needed > left:
-                raise out_of_time(elapsed + needed, left)
-        if left > 0 or (not replicas and self.calls == self.runs):
-            return
-        if self.at_once < self.runs:
-            raise OutOfTimeError(f"out of time after {show_seconds(elapsed)}")
-        self._end(replicas)
-
-    def _end(self, replicas: Sequence[Replica]) -> None:
-        self.remark = f"out of time at epoch {replicas[0].epoch}"
-        for replica in replicas:
-            replica.dropped = True
-
-    def within_run(self, done: float) -> bool:
-        """Note the share of a run without gradient training that is done.
-
-        Returns:
-            True if the run must end with what it has.
-
-        Raises:
-            OutOfTimeError: If the training cannot finish in time.
-        """
-        now = time.monotonic()
-        runs_left = max(1, self.runs - self.calls)
-        if self.until is not None:
-            if now - self.run_begun > max(0.0, self.until - self.run_begun) / runs_left:
-                self.remark = "out of time: some runs ended early"
-                return True
-        elif self.enforced:
-            self.first_step = self.first_step or (now, done)
-            since, before = self.first_step
-            remaining = (now - since) / (done - before) * (1 - done) if done > before else 0.0
-            needed = remaining + (runs_left - 1) * (now - self.run_begun + remaining)
-            left = self.clock.left
-            if left <= 0 or (now - since > TRIAL_SECONDS and needed > left):
-                raise out_of_time(now - self.begun + needed, left)
-        return False
-
-
-def expected_epochs(recipe: Recipe) -> int:
-    """Return the number of epochs after which most trainings stop."""
-    most = recipe.pretrain_epochs + recipe.epochs
-    if recipe.stopping == "never":
-        return most
-    return min(most, recipe.epochs // 2 if recipe.stopping == "window" else 2 * recipe.patience)
-
-
-def out_of_time(needed: float, left: float) -> OutOfTimeError:
-    """Return the error for a training that would take too long."""
-    return OutOfTimeError(f"would take about {show_seconds(needed)}, {show_seconds(left)} left", needed)
 
 
 def run_race(
@@ -153,7 +46,9 @@ def run_race(
 ) -> None:
     """Train entries in order, then the non-local version of the best local model with its control.
 
-    Time that is left after that goes to entries that had none before and, if asked for, to other seeds of the best.
+    At first an entry takes a share of the budget. One that takes longer is trained on some of the splits, on which it
+    is compared with the others. Then the best of them are trained on the rest. Time that is left after that goes to
+    entries that had none before and, if asked for, to other seeds of the best.
 
     Entries that the leaderboard has already are not trained again.
 
@@ -163,35 +58,63 @@ def run_race(
         runs: The number of runs of each entry.
         board: The leaderboard, to which rows are added.
         clock: The clock. Without time, only entries that are always trained and the first that works are trained.
-        train: Trains an entry.
+        train: Trains an entry. It is called again for the runs of an entry that were postponed.
         options: Options that the user gave, for the non-local version.
         controls: If True, the non-local version is also trained with a random order.
         seeds: If True, the best models are repeated with other seeds, as members of an ensemble.
         show: Called with every new row.
     """
 
+    def add(row: Row) -> None:
+        board.add(row, clock.used)
+        best = board.best
+        clock.report = REPORT_PREDICTIONS * runs * (best.predict_seconds or 0.0) if best else 0.0
+        show(row)
+
     def enter(entry: Entry, again: bool = False) -> None:
         if again or entry.name not in board:
-            board.add(outcome(entry, graph, runs, board, clock, train), clock.used)
-            best = board.best
-            clock.report = REPORT_PREDICTIONS * runs * (best.predict_seconds or 0.0) if best else 0.0
-            show(board.rows[-1])
+            add(outcome(entry, graph, runs, board, clock, train, whole=again))
 
-    clock.later = graph.num_edges > 0
+    def complete(most: int) -> None:
+        """Train postponed runs of the best entries until so many of them have all runs."""
+        tried = set[str]()
+        while True:
+            best = board.ranked(lambda row: row.entry.model != ENSEMBLE)[:most]
+            row = next((row for row in best if row.postponed and row.entry.name not in tried), None)
+            if row is None:
+                return
+            tried.add(row.entry.name)
+            if row.seconds_per_run < clock.left:
+                found = outcome(row.entry, graph, runs, board, clock, train, row.postponed)
+                if found.status == "finished":
+                    add(joined(row, found))
+
+    clock.prepared()
+    clock.later = True
     for entry in entries:
         enter(entry)
     clock.later = False
+    complete(1)
     local = board.ranked(lambda row: row.entry.is_single and has_non_local_version(row.entry))
     for entry in non_local_entries(local[0].entry, options, controls) if local else []:
         enter(entry)
     for entry in entries:
         if had_no_time(entry, graph, board, clock):
             enter(entry, again=True)
+    complete(1)
+    complete(len(board.rows))
     best = board.ranked(lambda row: row.entry.is_single and is_random(row.entry))[: SEEDED if seeds else 0]
     for number in range(1, MOST_SEEDS + 1):
         for row in best:
             if row.is_complete and (row.fit_seconds or 0.0) < clock.left:
                 enter(row.entry.with_seed(number, runs))
+
+
+def joined(before: Row, after: Row) -> Row:
+    """Return a row with the seconds and the memory of both trainings of an entry."""
+    memory = [row.memory_mib for row in (before, after) if row.memory_mib is not None]
+    seconds = (before.fit_seconds or 0.0) + (after.fit_seconds or 0.0)
+    return replace(after, fit_seconds=seconds, memory_mib=max(memory, default=None))
 
 
 def had_no_time(entry: Entry, graph: Graph, board: Leaderboard, clock: Clock) -> bool:
@@ -203,24 +126,49 @@ def had_no_time(entry: Entry, graph: Graph, board: Leaderboard, clock: Clock) ->
 
 
 def expected_seconds(entry: Entry, board: Leaderboard) -> float:
-    """Return about how long an entry takes, from the time of the one that it is like; 0 if that is unknown."""
+    """Return about how long a run takes, from the time of the entry that it is like; 0 if that is unknown."""
     like = next((row for row in board.rows if row.entry.name == entry.like), None)
-    return entry.times * (like.fit_seconds or like.needed_seconds or 0.0) if like else 0.0
+    return entry.times * like.seconds_per_run if like else 0.0
 
 
-def outcome(entry: Entry, graph: Graph, runs: int, board: Leaderboard, clock: Clock, train: Trainer) -> Row:
-    """Train an entry if it applies and if there is time, and return its row."""
+def outcome(
+    entry: Entry,
+    graph: Graph,
+    runs: int,
+    board: Leaderboard,
+    clock: Clock,
+    train: Trainer,
+    missing: int | None = None,
+    whole: bool = False,
+) -> Row:
+    """Train an entry if it applies and if there is time, and return its row.
+
+    Args:
+        entry: The entry.
+        graph: The graph.
+        runs: The number of runs.
+        board: The leaderboard.
+        clock: The clock.
+        train: Trains the entry.
+        missing: The number of runs that are not finished, for an entry of which some are.
+        whole: If True, the entry may take all the time that is left, not only a share of it.
+    """
     why = entry.why_not(graph)
-    needed = expected_seconds(entry, board)
-    something = board.best is not None
-    if why is None and something and needed >= clock.left and not entry.always:
-        why = "no time is left" if clock.left <= 0 else out_of_time(needed, clock.left).what
+    needed = expected_seconds(entry, board) if missing is None else 0.0
+    something, always = board.best is not None, entry.always and missing is None
+    whole = whole or missing is not None or clock.budget is None
+    most = math.inf if whole else LEFT_SHARE * clock.left
+    if why is None and something and needed >= min(most, clock.left) and not always:
+        why = out_of_time(needed, clock.left).what
     if why is not None:
         return Row(entry, "not started", why, needed_seconds=needed or None)
     until = None
-    if entry.always:
-        until = time.monotonic() + max(LEFT_SHARE * clock.left, ALWAYS_SHARE * (clock.budget or 0.0))
-    limit, started = TimeLimit(clock, runs, something, until), time.perf_counter()
+    if always:
+        spare = min(ALWAYS_SHARE * (clock.budget or 0.0), (clock.budget or math.inf) - clock.used)
+        until = time.monotonic() + max(LEFT_SHARE * clock.left, spare, 0.0)
+    allowance = math.inf if whole else ENTRY_SHARE * (clock.budget or math.inf)
+    limit = TimeLimit(clock, missing or runs, something, until, allowance, most, shortened=missing is None)
+    started = time.perf_counter()
     reset_peak_memory()
     try:
         with watched_fits(limit.within_run):
@@ -236,15 +184,20 @@ def outcome(entry: Entry, graph: Graph, runs: int, board: Leaderboard, clock: Cl
     except (NlgnnError, MemoryError, RuntimeError, ValueError) as error:
         reason = error.what if isinstance(error, NlgnnError) else f"{type(error).__name__}: {error}"
         return Row(entry, "failed", reason.splitlines()[0].rstrip("."))
+    trained = {run.index: run for run in found if not run.is_postponed}
+    postponed = runs - len(trained)
+    partly = f"{len(trained)} of {runs} runs: no time for the others" if postponed else ""
+    failure = next((run.failure for run in trained.values() if run.failure), "")
     return Row(
         entry,
         "finished",
-        limit.remark or next((run.failure for run in found if run.failure), ""),
-        [run.val for run in found],
-        [run.test for run in found],
+        failure or "; ".join(filter(None, [limit.remark, partly])),
+        [trained[index].val if index in trained else {} for index in range(runs)],
+        [trained[index].test if index in trained else {} for index in range(runs)],
         seconds,
         time.perf_counter() - started,
         peak_memory(),
+        postponed=postponed,
     )
 
 

@@ -100,7 +100,8 @@ def findings(board: Leaderboard) -> list[Finding]:
 
 def _finding(kind: type[Finding], subject: str, one: Row, other: Row, metric: str) -> Finding:
     figures = one.figures(metric), other.figures(metric)
-    difference = one.mean(metric) - other.mean(metric)
+    pairs = [(a, b) for a, b in zip(*figures, strict=True) if a is not None and b is not None]
+    difference = fmean(a - b for a, b in pairs) if pairs else one.mean(metric) - other.mean(metric)
     return kind(subject, one.entry.name, other.entry.name, metric, difference, paired_interval(*figures))
 
 

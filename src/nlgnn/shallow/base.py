@@ -27,6 +27,10 @@ FitWatch = Callable[[float], bool]
 _fit_watch: ContextVar[FitWatch | None] = ContextVar("fit_watch", default=None)
 
 
+class EndOfRunsError(NlgnnError):
+    """Raised by a watch to end a training. Runs that are finished are kept; the others are marked as postponed."""
+
+
 @contextmanager
 def watched_fits(watch: FitWatch) -> Iterator[None]:
     """Have all fits of shallow models in this context call a function from time to time.

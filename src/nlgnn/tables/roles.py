@@ -215,7 +215,10 @@ def edge_roles(
         raise OptionError(f"A column of {table.source} has two roles: {listed(map(repr, named))}.", "Name each once.")
     ignored = [name for name in table.columns if name not in named]
     if ignored:
-        notes.append(f"{table.source}: not used: {listed(map(repr, ignored))}.")
+        flags = {"--weight-column": weight, "--edge-type-column": type, "--edge-time-column": time}
+        free = [flag for flag, name in flags.items() if name is None]
+        how = f" {' or '.join(free)} can name one." if free else ""
+        notes.append(f"{table.source}: not used: {listed(map(repr, ignored))}.{how}")
     return EdgeRoles(source, target, weight, notes, time, type)
 
 

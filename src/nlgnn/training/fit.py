@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nlgnn.errors import NlgnnError, NlgnnWarning, OptionError
@@ -25,8 +24,8 @@ from nlgnn.models.options import recipe_options
 from nlgnn.models.registry import get_system, resolve_class
 from nlgnn.nn.base import Model
 from nlgnn.nn.base import prepare as prepare_inputs
-from nlgnn.nn.kernels.ranks import active_ranks, gathered
-from nlgnn.shallow.base import Factory, ShallowModel
+from nlgnn.nn.kernels.ranks import active_ranks, any_rank, gathered, own_rows
+from nlgnn.shallow.base import EndOfRunsError, Factory, ShallowModel
 from nlgnn.training.device import (
     Interrupt,
     allocation,
@@ -53,7 +52,7 @@ from nlgnn.training.preflight import (
 from nlgnn.training.processes import check_model, is_first
 from nlgnn.training.progress import TrainingProgress
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.replica import Job, Replica, Run, by_shape, shape_of_setting, training_nodes
+from nlgnn.training.replica import OUT_OF_TIME, Job, Replica, Run, by_shape, shape_of_setting, training_nodes
 from nlgnn.training.run_folder import RunFolder, check_weights, load_weights
 from nlgnn.training.shallow_run import fit_shallow, predict_shallow, scaled
 
@@ -77,6 +76,7 @@ def fit(
     folder: RunFolder | None = None,
     progress: bool = True,
     watch: Watch | None = None,
+    finished: Sequence[Run] = (),
 ) -> list[Run]:
     """Train a model on every split.
 
@@ -91,6 +91,7 @@ def fit(
         progress: If True, a progress bar is drawn on terminals after two seconds.
         watch: Called after every epoch with the replicas in training; after every run, with none, for a model without
             gradient training.
+        finished: Runs of the same training that are finished. They are not trained again.
 
     Returns:
         One run per split. A run whose loss became infinite or undefined is marked as failed; the others continue.
@@ -106,7 +107,7 @@ def fit(
         10
     """
     settings = [setting_of(factory, graph, recipe)]
-    runs = fit_settings(settings, graph, splits, folder=folder, progress=progress, watch=watch)[0]
+    runs = fit_settings(settings, graph, splits, folder=folder, progress=progress, watch=watch, finished=finished)[0]
     if all(run.failure for run in runs):
         how = "Try a lower learning rate, or look at the features."
         raise EveryRunFailedError(f"every run failed; {runs[0].failure}.", how)
@@ -141,6 +142,7 @@ def fit_settings(
     folder: RunFolder | None = None,
     progress: bool = True,
     watch: Watch | None = None,
+    finished: Sequence[Run] = (),
 ) -> list[list[Run]]:
     """Train several settings on every split; those of one shape at once.
 
@@ -153,6 +155,7 @@ def fit_settings(
         progress: If True, a progress bar is drawn on terminals after two seconds.
         watch: Called after every epoch with the replicas in training. If it sets `dropped` of a replica, the replica
             ends with the figures of its best epoch so far. `replica.setting` is a position in `settings`.
+        finished: Finished runs, as for `fit`, for a single setting.
 
     Returns:
         The runs of each setting, as `fit` returns them, even if all of them failed.
@@ -169,7 +172,7 @@ def fit_settings(
         examples.append(example_of(factory))
         check_options(factory, examples[-1], recipe)
         if active_ranks() is not None:
-            check_model(examples[-1], class_name(examples[-1]))
+            check_model(examples[-1], class_name(examples[-1]), recipe.device)
         if folder:
             own = identity(graph, splits, recipe, factory, examples[-1])
             folder.claim(own, comparable=description_of(factory) is not None)
@@ -201,7 +204,7 @@ def fit_settings(
         for job in {shape_of_setting(job.factory, job.recipe): job for job in by_gradients}.values():
             check_output(job, graph)
         for shape in by_shape(jobs):
-            training = _Training(graph, folder, bar, interrupt, watch)
+            training = _Training(graph, folder, bar, interrupt, watch, finished)
             if isinstance(shape[0].example, ShallowModel):
                 training.fit_one_by_one(shape)
                 continue
@@ -229,9 +232,11 @@ class _Training:
         bar: TrainingProgress,
         interrupt: Interrupt,
         watch: Watch | None = None,
+        finished: Sequence[Run] = (),
     ) -> None:
         self.graph, self.folder, self.bar, self.interrupt, self.watch = graph, folder, bar, interrupt, watch
         self.interrupted = folder.checkpoints() if folder else {}
+        self.finished = {run.index: run for run in finished if run.failure is None}
         self.saved_at = time.monotonic()
 
     @contextmanager
@@ -240,7 +245,7 @@ class _Training:
         recipe, model = jobs[0].recipe, jobs[0].example
         device = choose_device(recipe.device)
         with limited_threads(recipe.threads, self.graph):
-            self.y = torch.tensor(self._own_part(self.graph.y), device=device)  # a copy: tables are read-only
+            self.y = torch.tensor(own_rows(self.graph.y), device=device)  # a copy: tables are read-only
             waiting: list[Callable[[], Replica]] = [
                 partial(self._start, job) for job in jobs if not self._was_finished(job, model)
             ]
@@ -251,8 +256,6 @@ class _Training:
             if self.graph.past is not self.graph:
                 self.test_inputs = prepare(model, self.graph, recipe, device)
             ranks = active_ranks()
-            if ranks is not None and device.type != "cpu":
-                raise OptionError(f"several processes do not train on {device} yet.", "Pass --device cpu.")
             plan = memory_plan(jobs[0], self.graph) if device.type == "cpu" and ranks is None else MemoryPlan()
             self.recompute = plan.recompute
             # Counts finished jobs too, because the last digit of a figure depends on the number of models.
@@ -261,11 +264,6 @@ class _Training:
             with allocation(frugal=self.recompute or recipe.memory is not None):
                 yield waiting, at_once
 
-    def _own_part(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the values of the nodes of this rank; of all nodes in one process."""
-        ranks = active_ranks()
-        return values if ranks is None else values[ranks.first : ranks.stop]
-
     def fit_one_by_one(self, jobs: Sequence[Job]) -> None:
         """Train models without gradient training."""
         graph, last_metric = scaled(self.graph, jobs[0].recipe), None
@@ -273,22 +271,30 @@ class _Training:
             if self._was_finished(job, job.example):
                 continue
             self.bar.begin_run(last_metric)
-            fit_shallow(job, job.factory(), graph)
-            self._keep(job.run)
-            last_metric = job.run.val.get(job.recipe.metric)
-            if self.interrupt.requested:
-                raise KeyboardInterrupt
-            if self.watch:
-                self.watch([])
+            try:
+                fit_shallow(job, job.factory(), graph)
+                self._keep(job.run)
+                last_metric = job.run.val.get(job.recipe.metric)
+                if self.interrupt.requested:
+                    raise KeyboardInterrupt
+                if self.watch:
+                    self.watch([])
+            except EndOfRunsError:
+                if not any(one.run.val for one in jobs):
+                    raise
+                for one in jobs:
+                    if not one.run.val and not self._was_finished(one, one.example):
+                        one.run.failure = one.run.failure or OUT_OF_TIME
+                return
 
     def _was_finished(self, job: Job, model: Model | ShallowModel) -> bool:
         """Read a finished run from the folder; return False if there is none."""
-        run = self.folder.finished_run(job.run.index) if self.folder else None
+        run = self.folder.finished_run(job.run.index) if self.folder else self.finished.get(job.run.index)
         if run is None:
             return False
         if run.failure is None:
             own = model.unwrapped if isinstance(model, Model) else model
-            check_weights(own, run.state, self.folder.path)  # type: ignore[union-attr]
+            check_weights(own, run.state, self.folder.path if self.folder else f"run {run.index}")
         vars(job.run).update(vars(run))
         self.bar.finish_run()
         return True
@@ -315,9 +321,7 @@ class _Training:
             best = [replica.curves["val_metric"][replica.course.best_epoch - 1] for replica in running]
             self.bar.update([replica.epoch for replica in running], fmean(losses), fmean(best))
         due = time.monotonic() - self.saved_at > CHECKPOINT_SECONDS
-        if (ranks := active_ranks()) is not None:  # all ranks write or stop after the same epoch
-            requested, due = (ranks.add(torch.tensor([self.interrupt.requested, due]).int()) > 0).tolist()
-            self.interrupt.requested = requested
+        self.interrupt.requested, due = any_rank(self.interrupt.requested, due)
         if self.folder and (due or self.interrupt.requested):
             still_waiting = self.interrupted.values()
             self.folder.save_checkpoints([*(replica.checkpoint() for replica in running), *still_waiting])
@@ -332,7 +336,7 @@ class _Training:
         self._keep(replica.run)
 
     def _keep(self, run: Run) -> None:
-        if self.folder:
+        if self.folder and not run.is_postponed:
             self.folder.save_run(run)
         self.bar.finish_run()
 

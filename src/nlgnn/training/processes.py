@@ -30,7 +30,7 @@ from nlgnn.graph.store import GraphStore
 from nlgnn.nn.base import Model
 from nlgnn.nn.kernels.ranks import RankError, Ranks, active_ranks, ranges_of_work, sharing
 from nlgnn.nn.kernels.sharded_tables import transposed
-from nlgnn.training.device import versions
+from nlgnn.training.device import choose_device, versions
 from nlgnn.training.run_folder import RunFolder
 
 Result = TypeVar("Result")
@@ -171,8 +171,10 @@ def everywhere(function: Callable[[], Result]) -> Result:
     return result  # type: ignore[no-any-return]
 
 
-def check_model(model: Any, name: str) -> None:
-    """Raise an `OptionError` for a model that cannot be trained over several processes."""
+def check_model(model: Any, name: str, device: str = "cpu") -> None:
+    """Raise an `OptionError` for a model, or a device, that several processes cannot train."""
+    if choose_device(device).type != "cpu":
+        raise OptionError(f"several processes do not train on {device} yet.", "Pass --device cpu.")
     if not isinstance(model, Model) or not model.over_ranks:
         raise OptionError(
             f"{name} cannot be trained over several processes with these options.",

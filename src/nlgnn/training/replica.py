@@ -19,8 +19,10 @@ from torch import Tensor, nn
 from nlgnn.graph.splits import Split
 from nlgnn.nn.base import Model, as_model
 from nlgnn.nn.kernels.dropout import Draws
+from nlgnn.shallow.base import ShallowModel
 from nlgnn.training.recipe import Course, Recipe
 
+OUT_OF_TIME = "there was no time for it"  # of a run that may still be trained
 # Options in which models that are trained at once may differ: their rates, and nothing of their form.
 RATES = {"dropout", "input_dropout", "conv_dropout"}
 MOST_SHOWN = 3  # values of a setting that runs chose
@@ -64,6 +66,11 @@ class Run:
     curves: dict[str, list[float]] = field(default_factory=dict, repr=False)
     state: dict[str, Tensor] = field(default_factory=dict, repr=False)
     validation: Tensor | None = field(default=None, repr=False)
+
+    @property
+    def is_postponed(self) -> bool:
+        """Return whether the run was not trained because there was no time for it."""
+        return self.failure == OUT_OF_TIME
 
     @property
     def ms_per_epoch(self) -> float:
@@ -129,7 +136,8 @@ class Job:
     @property
     def shape(self) -> Hashable:
         """Return the properties that jobs of one stack share: form of the model, inputs and sizes of the split."""
-        sizes = len(self.train), int(self.split.val.sum())
+        by_itself = isinstance(self.example, ShallowModel)
+        sizes = None if by_itself else (len(self.train), int(self.split.val.sum()))
         return shape_of_setting(self.factory, self.recipe), sizes
 
 

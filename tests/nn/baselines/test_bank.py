@@ -125,10 +125,31 @@ def replicas(number, **options):
     return models, stack_module_state(models)[0]
 
 
-@pytest.mark.parametrize("combine", ["cat", "sum"])
-def test_replicas_equal_a_loop_over_models(combine):
+def test_members_are_trained_as_alone_and_averaged():
+    graph, y, nodes = with_isolated_nodes(), torch.arange(9) % 2, torch.tensor([0, 1, 4])
+    model = randomise(FeatureBank(5, 4, 2, members=3, share_decay=0.1))
+    inputs = prepare(model, graph)
+    model.loss(model.training_output(*inputs), y, nodes).backward()
+    logits = []
+    for member in (model, *model.others):
+        alone = FeatureBank(5, 4, 2).double()
+        alone.load_state_dict({name: value for name, value in member.state_dict().items() if "others" not in name})
+        logits.append(alone(*inputs))
+        alone.loss(logits[-1], y, nodes).backward()
+        gradients = dict(member.named_parameters())
+        for name, parameter in alone.named_parameters():
+            torch.testing.assert_close(gradients[name].grad, parameter.grad)
+    torch.testing.assert_close(model(*inputs), torch.stack(logits).mean(0))
+    groups = model.parameter_groups()
+    assert sum(len(group["params"]) for group in groups) == len(list(model.parameters()))
+    assert groups[1]["weight_decay"] == 0.1
+    assert len(groups[1]["params"]) == 3
+
+
+@pytest.mark.parametrize("options", [{"combine": "cat"}, {"combine": "sum"}, {"members": 2}])
+def test_replicas_equal_a_loop_over_models(options):
     graph = with_isolated_nodes()
-    models, stacked = replicas(3, combine=combine)
+    models, stacked = replicas(3, **options)
     for x in (graph.x, sparse.csr_array(graph.x)):
         inputs = move(models[0].prepare(Graph(x, graph.edge_index, graph.y, directed=True)), torch.float64)
         assert_stack_equals_a_loop(models, stacked, inputs)

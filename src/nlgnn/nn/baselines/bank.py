@@ -28,7 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import numpy as np
 import torch
@@ -103,6 +103,7 @@ class FeatureBank(Model):
         share_lr: Learning rate of the shares. By default that of all weights.
         share_decay: Weight decay of the shares. By default that of all weights.
         output_decay: Weight decay of the last layer. By default that of all weights.
+        members: Number of banks, each with its own loss. The logits are their mean.
         num_nodes: Number of nodes of the graph, for links.
         num_edge_types: Number of types of edges. Each adds the means over all neighbours by this type.
     """
@@ -125,10 +126,21 @@ class FeatureBank(Model):
         share_lr: Positive | None = None,
         share_decay: NonNegative | None = None,
         output_decay: NonNegative | None = None,
+        members: Count = 1,
         num_nodes: int | None = None,
         num_edge_types: Annotated[int, Field(ge=0)] = 0,
     ) -> None:
         super().__init__()
+        of_each: dict[str, Any] = {
+            "operators": operators,
+            "unit_rows": unit_rows,
+            "row_norm": row_norm,
+            "scale_shares": scale_shares,
+            "combine": combine,
+            "dropout": dropout,
+            "num_nodes": num_nodes,
+            "num_edge_types": num_edge_types,
+        }
         parsed = parse_operators(operators)
         self.operators = [(name, hops) for name, hops in parsed if hops > 0]
         self.links, self.num_nodes = [name for name, hops in parsed if hops == 0], num_nodes or 0
@@ -146,6 +158,9 @@ class FeatureBank(Model):
         self.shares = nn.Parameter(torch.empty(number))
         self.output = FeatureLinear(hidden_channels * (number if combine == "cat" else 1), out_channels)
         self.dropout = Dropout(dropout)
+        self.others = nn.ModuleList(
+            [FeatureBank(in_channels, hidden_channels, out_channels, **of_each) for _ in range(members - 1)]
+        )
         self.reset_parameters()
 
     @property
@@ -157,14 +172,22 @@ class FeatureBank(Model):
         super().reset_parameters()
         nn.init.ones_(self.shares)
 
+    @property
+    def _members(self) -> list[FeatureBank]:
+        return [self, *cast(Iterable[FeatureBank], self.others)]
+
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Return the linear maps, the shares and the last layer, which may have a weight decay of their own."""
         shares = {"lr": self.share_lr, "weight_decay": self.share_decay}
         output = {"weight_decay": self.output_decay}
+        members = self._members
         return [
-            {"params": list(self.maps.parameters())},
-            {"params": [self.shares], **_without_none(shares)},
-            {"params": list(self.output.parameters()), **_without_none(output)},
+            {"params": [parameter for one in members for parameter in one.maps.parameters()]},
+            {"params": [one.shares for one in members], **_without_none(shares)},
+            {
+                "params": [parameter for one in members for parameter in one.output.parameters()],
+                **_without_none(output),
+            },
         ]
 
     def prepare(self, graph: Graph) -> tuple[Tensor | Operator, ...]:
@@ -191,11 +214,27 @@ class FeatureBank(Model):
 
     def forward(self, x: Features, *others: Features | Int[Tensor, "2 m"]) -> Float[Tensor, "n f"]:
         """Return the logits, given the result of `prepare` or features and `edge_index`."""
+        logits: Tensor = self.training_output(x, *others)[0]
+        return logits
+
+    def training_output(self, x: Features, *others: Features | Int[Tensor, "2 m"]) -> tuple[Tensor, ...]:
+        """Return the logits, followed by those of each member."""
         tables = (x, *others)
         if not self.links and len(others) == 1 and isinstance(others[0], Tensor) and not others[0].is_floating_point():
             tables = self._tables(x, others[0])
         elif len(tables) != len(self.maps):
             raise OptionError(*TAKES_WHAT_IT_PREPARES)
+        logits = [one._classify(tables) for one in self._members]
+        return (logits[0] if len(logits) == 1 else torch.stack(logits).mean(0)), *logits
+
+    def loss(self, output: Any, y: Int[Tensor, " n"], nodes: Tensor) -> Float[Tensor, ""]:
+        """Return the sum of the cross entropies of all members, so that each is trained as it would be alone."""
+        members = (output,) if isinstance(output, Tensor) else output[1:]
+        losses = [super(FeatureBank, self).loss(logits, y, nodes) for logits in members]
+        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+
+    def _classify(self, tables: tuple[Features, ...]) -> Float[Tensor, "n f"]:
+        """Return the logits of this member."""
         shares = self.factor * self.shares.softmax(0)
         parts = []
         for table, linear, share in zip(tables, self.maps, shares, strict=True):

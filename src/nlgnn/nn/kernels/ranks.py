@@ -176,6 +176,19 @@ def gathered(rows: Tensor) -> Tensor:
     return _active[0].gather(rows) if _active else rows
 
 
+def own_rows(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the values of the nodes of this rank, given those of all nodes."""
+    return values[_active[0].first : _active[0].stop] if _active else values
+
+
+def any_rank(*flags: bool) -> list[bool]:
+    """Return for each flag whether it is set in any rank, so that all ranks do the same."""
+    if not _active:
+        return list(flags)
+    found: list[bool] = (_active[0].add(torch.tensor(flags).int()) > 0).tolist()
+    return found
+
+
 def ranges_of_work(pointers: Sequence[int] | NDArray[np.integer], size: int, cost_of_node: float = 8.0) -> list[int]:
     """Return limits of contiguous ranges of nodes with equal work.
 

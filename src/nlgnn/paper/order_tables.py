@@ -1,0 +1,224 @@
+"""Tables of the learned order: summary, real graphs, twins, planted graphs, settings that were tried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from nlgnn.paper.cell import NOTHING, OPEN, Found, Measured, caption, words
+from nlgnn.paper.findings import Comparison
+from nlgnn.paper.order_cells import (
+    CONTROLS,
+    CONVOLUTION,
+    DATA,
+    GRAPHS,
+    LOCAL_PART,
+    NOISE_LINKS,
+    PLANTED_ORDER,
+    ROLES,
+    TRIED,
+    USUAL_NOISE,
+    VOTES,
+    conditions,
+)
+from nlgnn.report.table import Rows, Section
+from nlgnn.selection.statistics import paired_interval, spread
+
+MINUS = " − "
+
+
+def order_sections(found: Found) -> list[Section]:
+    """Return all tables whose cells are asked for."""
+    cells = list(found.values())
+    by_graph: dict[str, dict[str, list[Measured]]] = {}
+    for one in cells:
+        if not one.cell.planted and one.cell.tags[0] != TRIED:
+            by_graph.setdefault(one.cell.dataset, {})[one.cell.condition] = [one]
+    graphs = {dataset: Comparison(dataset, own) for dataset, own in by_graph.items()}
+    main = [graph for graph in graphs.values() if GRAPHS[graph.dataset].get("complete")]
+    others = [graph for graph in graphs.values() if not GRAPHS[graph.dataset].get("complete")]
+    roles = [one for one in cells if one.cell.dataset == ROLES]
+    tried = [one for one in cells if one.cell.tags[0] == TRIED]
+    order = [one for one in cells if one.cell.dataset == PLANTED_ORDER]
+    sentences = [*_main_summary(main), *_roles_summary(roles), *_counted([*main, *others])]
+    return [
+        *([Section("Summary", [], "", " ".join(sentences))] if sentences else []),
+        *(_main(main) if main else []),
+        *([_twins(main)] if any(GRAPHS[graph.dataset].get("twins") for graph in main) else []),
+        *([_roles(roles)] if roles else []),
+        *([_others(others)] if others else []),
+        *([_tried(tried)] if tried else []),
+        *([_planted_order(order)] if order else []),
+    ]
+
+
+def _names() -> list[str]:
+    return [condition.name for condition in conditions("real")]
+
+
+def _main(graphs: Sequence[Comparison]) -> list[Section]:
+    figures = [{"model": name} | {_heading(graph): graph.figure(name) for graph in graphs} for name in _names()]
+    sections = [Section("Chameleon and Squirrel", figures, caption("order-figures", figures))]
+    for reader, subject in ((VOTES, "Votes"), (CONVOLUTION, "Convolution")):
+        rows = [
+            {f"{subject.lower()} along the learned order{MINUS}": name}
+            | {graph.dataset: graph.text(reader, name) for graph in graphs}
+            for name in _names()
+            if name != reader
+        ]
+        sections.append(Section(f"{subject}, differences", rows, caption("order-differences", rows)))
+    return sections
+
+
+def _heading(graph: Comparison) -> str:
+    plan = GRAPHS[graph.dataset]
+    return f"{graph.dataset} ({plan['splits']} splits × {plan['seeds']})"
+
+
+# Twins
+
+
+def _twins(graphs: Sequence[Comparison]) -> Section:
+    rows: Rows = []
+    for graph in graphs:
+        if not GRAPHS[graph.dataset].get("twins"):
+            continue
+        measured = [one for own in graph.by_seed.values() for one in own if one.result and "twins" in one.result]
+        shares = [share for one in measured[:1] for share in one.result["twins"]["shares"] if share is not None]  # type: ignore[index]
+        row = {"dataset": graph.dataset, "with a twin": f"{100 * fmean(shares):.0f} %" if shares else OPEN}
+        row |= {name: _rest_figure(graph, name) for name in _names()}
+        rest, local = (_rest(graph, name) for name in (VOTES, LOCAL_PART))
+        interval = paired_interval(_by_split(graph, rest), _by_split(graph, local)) if rest and local else None
+        rows.append(row | {f"votes{MINUS}local": str(interval or OPEN)})
+    return Section("Without twins", rows, caption("order-twins", rows))
+
+
+def _rest(graph: Comparison, name: str) -> list[float | None]:
+    """Return the figures of a condition on test nodes without a twin, by run."""
+    result = graph.by_seed[name][0].result if graph.has(name) else None
+    return result["twins"]["test"] if result and "twins" in result else []
+
+
+def _rest_figure(graph: Comparison, name: str) -> str:
+    return str(spread(_rest(graph, name)) or OPEN)
+
+
+def _by_split(graph: Comparison, figures: Sequence[float | None]) -> list[float | None]:
+    """Return means over the seeds of each split."""
+    splits = GRAPHS[graph.dataset]["splits"]
+    known = [[figure for figure in figures[split::splits] if figure is not None] for split in range(splits)]
+    return [fmean(some) if some else None for some in known]
+
+
+# Planted graphs
+
+
+def _roles(cells: Sequence[Measured]) -> Section:
+    rows: Rows = []
+    for condition in conditions("roles"):
+        row = {"model": condition.name}
+        for noise in NOISE_LINKS:
+            alike = _with_noise(cells, condition.name, noise)
+            row[f"{noise} random links"] = " / ".join(one.figure for one in alike) or NOTHING
+        rows.append(row)
+    return Section("Planted roles", rows, caption("roles", rows))
+
+
+def _with_noise(cells: Sequence[Measured], condition: str, noise: int) -> list[Measured]:
+    return [
+        one for one in cells if one.cell.condition == condition and one.cell.planted and one.cell.planted.noise == noise
+    ]
+
+
+def _planted_order(cells: Sequence[Measured]) -> Section:
+    rows = [{"model": one.cell.condition, "test": one.figure} for one in cells]
+    return Section("A planted order", rows, caption("planted-order", rows, epochs=DATA["on_order"]["epochs"]))
+
+
+# Other graphs and settings
+
+
+def _others(graphs: Sequence[Comparison]) -> Section:
+    names = [condition.name for condition in conditions("real") if condition.short]
+    rows = [
+        {"dataset": graph.dataset, "splits": str(GRAPHS[graph.dataset]["splits"])}
+        | {name: graph.figure(name).replace("*", "") for name in names}
+        | {f"votes{MINUS}{name}": graph.text(VOTES, name) for name in names if name != VOTES}
+        for graph in graphs
+    ]
+    return Section("Other graphs", rows, caption("order-others", rows))
+
+
+def _tried(cells: Sequence[Measured]) -> Section:
+    names = dict.fromkeys(one.cell.condition for one in cells)
+    graphs = list(dict.fromkeys(one.cell.dataset for one in cells))
+    of = {(one.cell.condition, one.cell.dataset): one for one in cells}
+    rows = [
+        {"setting": name}
+        | {
+            graph: f"{one.validation.mean:.1f}" if (one := of.get((name, graph))) and one.validation else OPEN
+            for graph in graphs
+        }
+        for name in names
+    ]
+    return Section("Settings that were tried", rows, caption("order-tried", rows))
+
+
+# Summary
+
+
+def _main_summary(graphs: Sequence[Comparison]) -> list[str]:
+    sentences = []
+    for graph in graphs:
+        goal = GRAPHS[graph.dataset].get("goal")
+        for reader, subject in ((VOTES, "votes"), (CONVOLUTION, "convolutions")):
+            one = graph.by_seed[reader][0] if graph.has(reader) else None
+            if goal is None or one is None or one.test is None:
+                continue
+            intervals = {name: graph.minus(reader, name) for name in CONTROLS[reader]}
+            better = [name for name, found in intervals.items() if found and found.interval.is_above_zero]
+            others = [name for name, found in intervals.items() if found and name not in better]
+            text = words()["summary"]["real"].format(
+                dataset=graph.dataset,
+                subject=subject,
+                figure=one.figure,
+                better=_listed(better),
+                others=_listed(others),
+            )
+            if reader == VOTES:
+                reached = "reached" if one.test.mean >= goal else f"missed by {goal - one.test.mean:.1f}"
+                text += " " + words()["summary"]["goal"].format(goal=goal, reached=reached)
+            sentences.append(text)
+    return sentences
+
+
+def _roles_summary(cells: Sequence[Measured]) -> list[str]:
+    means: dict[str, float] = {}
+    for condition in conditions("roles"):
+        tests = [one.test.mean for one in _with_noise(cells, condition.name, USUAL_NOISE) if one.test]
+        if tests:
+            means[condition.name] = fmean(tests)
+    votes = means.pop(VOTES, None)
+    if votes is None or not means:
+        return []
+    best = max(means, key=lambda name: means[name])
+    values = {"noise": USUAL_NOISE, "votes": f"{votes:.1f}", "control": f"{means[best]:.1f}", "name": best}
+    return [words()["summary"]["planted"].format(**values)]
+
+
+def _counted(graphs: Sequence[Comparison]) -> list[str]:
+    found = {graph.dataset: one.interval for graph in graphs if (one := graph.minus(VOTES, LOCAL_PART))}
+    if not found:
+        return []
+    ahead = [dataset for dataset, interval in found.items() if interval.is_above_zero]
+    behind = [dataset for dataset, interval in found.items() if interval.is_below_zero]
+    values = {"ahead": _counted_names(ahead), "behind": _counted_names(behind)}
+    return [words()["summary"]["counted"].format(graphs=len(found), **values)]
+
+
+def _counted_names(names: Sequence[str]) -> str:
+    return f"{len(names)}" + (f" ({', '.join(names)})" if names else "")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "nothing"
