@@ -265,7 +265,8 @@ def _read_part(store: GraphStore, ranks: Ranks, name: str, fingerprint: str) -> 
         "row_norm": store.header.row_norm,
         "fingerprint": fingerprint,
     }
-    return GraphPart(ranks.first, np.array(rows.x), {"undirected_weights": both, "directed_weights": sent}, fields)
+    x = store.arrays["x.npy"].read(ranks.first, ranks.stop)  # pages of a memory map would count twice
+    return GraphPart(ranks.first, x, {"undirected_weights": both, "directed_weights": sent}, fields)
 
 
 class SharedRunFolder(RunFolder):
