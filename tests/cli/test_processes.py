@@ -75,7 +75,7 @@ def test_two_processes_train_a_store(tmp_path: Path) -> None:
     done = run(*NLGNN, "train", store, *OPTIONS, "--out", "parts", "--processes", "2", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("run folder: parts") == 1
-    trained, graph = read_trained(tmp_path / "parts", GraphStore.open(store).to_graph())
+    trained, graph = read_trained(tmp_path / "parts")
     assert len(trained.finished) == 2
     probabilities = trained.probabilities(graph)
     assert probabilities.shape == (2, graph.num_nodes, graph.num_classes)

@@ -25,7 +25,7 @@ from typer.core import TyperArgument, TyperCommand, TyperOption
 
 from nlgnn import __version__
 from nlgnn.cli.console import began, called, console, errors, told_warnings
-from nlgnn.cli.given_graph import check_label, describe_graph
+from nlgnn.cli.given_graph import check_label, describe_graph, names_store
 from nlgnn.cli.options import (
     FLAGS,
     PANELS,
@@ -46,6 +46,7 @@ from nlgnn.graph.store_files import is_store
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 COMMANDS = (
     *("train", "tune", "diagnose", "predict", "report", "leaderboard", "explain", "export", "demo"),
+    *("store", "plan"),
     *("datasets", "models", "info", "reproduce"),
 )
 GENERATED = {
@@ -170,7 +171,7 @@ def check_arguments(command: str, arguments: list[str]) -> None:
         return
     values = _parse(arguments, flags)
     graph, model = values.get("graph"), values.get("model", "auto" if "time_budget" in values else "nlgcn")
-    if graph is None or is_store(graph):
+    if graph is None or names_store(graph):
         return
     if model.lower() != "auto" and not values.keys() & {"config", "resume"}:
         from nlgnn.models.build import check_given
@@ -231,7 +232,8 @@ def _check_values(command: str, values: dict[str, Any], arguments: list[str]) ->
     Recipe(**{name: value for name, value in values.items() if name in Recipe.model_fields and "," not in str(value)})
     files = [name for name in ("nodes", "edges", "graph_file") if name in values]
     for name in files:
-        check_is_file(values[name])
+        if not (name == "graph_file" and is_store(values[name])):
+            check_is_file(values[name])
     if "resume" in values:
         return
     if "config" in values:
@@ -241,10 +243,8 @@ def _check_values(command: str, values: dict[str, Any], arguments: list[str]) ->
         check_label(values)
     # An unknown option, or its value, may be taken for the graph here.
     elif not values.keys() & TABLE_FLAGS.keys() and graph in (None, *arguments[:1]) and not str(graph).startswith("-"):
-        if is_store(str(graph)):
-            return
-        dataset = describe_graph(command, graph)
-        if "splits" in values:
+        dataset = None if names_store(graph) else describe_graph(command, graph)
+        if dataset is not None and "splits" in values:
             from nlgnn.graph.splits import check_protocol
 
             check_protocol(values["splits"], dataset.name, dataset.protocols)

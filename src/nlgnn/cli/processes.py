@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from nlgnn.cli.console import called, console, errors, result_table, tell_decision
-from nlgnn.cli.given_graph import given_graph
+from nlgnn.cli.given_graph import given_graph, names_store
 from nlgnn.cli.options import TABLE_FLAGS, read_config
 from nlgnn.errors import OptionError
 from nlgnn.files import refuse_existing
 from nlgnn.graph.store import GraphStore
-from nlgnn.graph.store_files import is_store
 from nlgnn.models.build import check_given, configure, default_protocol
 from nlgnn.models.registry import get_system, load
 from nlgnn.nn.base import Model
@@ -40,7 +39,7 @@ from nlgnn.training.processes import (
 from nlgnn.training.train import AUTO, Plan, Trained, graph_of, read_plan, resume, train
 
 GRACE_SECONDS = 10.0  # for the other processes to say why they end
-NOT_IN_PROCESSES = ("time_budget", "ensemble", "controls", *TABLE_FLAGS)
+NOT_IN_PROCESSES = ("time_budget", "ensemble", "controls", "estimate", "tensorboard", "mlflow", *TABLE_FLAGS)
 
 
 def launch(processes: int) -> int:
@@ -157,7 +156,7 @@ def _plan(given: Mapping[str, Any], plan_keys: Mapping[str, Any]) -> Plan:
     options = read_config(given.pop("config", None), plan_keys) | given
     settings = {name: options.pop(name, None) for name in plan_keys}
     for name in NOT_IN_PROCESSES:
-        if settings.get(name) is not None:
+        if settings.get(name) is not None or name in given:
             raise OptionError(
                 f"--{name.replace('_', '-')} does not apply to several processes.",
                 "Leave it out, or train in one process. Tables are written as a store first: nlgnn store.",
@@ -171,7 +170,7 @@ def _plan(given: Mapping[str, Any], plan_keys: Mapping[str, Any]) -> Plan:
     if not (issubclass(model_class, Model) and model_class.over_ranks):  # a property, if options decide
         check_model(None, model)
     name = settings["graph"]
-    tables = OwnTables.at(graph_file=Path(name)) if is_store(name) else None
+    tables = OwnTables.at(graph_file=Path(name)) if names_store(name) else None
     graph = tables.name if tables is not None else given_graph("train", name, None, True).name
     check_given(model, graph, settings["preset"], options)
     check_texts(settings["threshold"], settings["cost"])

@@ -118,7 +118,9 @@ class Cell:
         if self.kind == "auto":
             return replace(self, budget=QUICK_BUDGET, schedule=Schedule(splits=2))
         if self.kind != "training":
-            return replace(self, schedule=replace(self.schedule, options={**self.schedule.options, "epochs": 20}))
+            options = {**self.schedule.options, "epochs": 20}
+            options.pop("largest load", None)  # a try-out does not need a quiet machine
+            return replace(self, schedule=replace(self.schedule, options=options))
         pretraining = {"pretrain_epochs": 2} if "pretrain_epochs" in get_system(self.system).program else {}
         splits = min(2, self.schedule.splits)
         return replace(
