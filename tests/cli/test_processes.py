@@ -83,7 +83,7 @@ def test_two_processes_train_a_store(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_more_processes_than_nodes(tmp_path: Path) -> None:
-    store = GraphStore.write(planted_order_graph(1), tmp_path / "store")
+    store = GraphStore.write(planted_order_graph(2, 1), tmp_path / "store")
     done = run(*NLGNN, "train", store.folder, "--processes", str(store.nodes + 1), folder=tmp_path)
     assert done.returncode == 2
     assert done.stderr.count(f"but {store.nodes} nodes") == 1
