@@ -28,6 +28,7 @@ from nlgnn.training.predict import mean_probabilities, temperatures, without_wei
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Run
 from nlgnn.training.run_folder import why_no_new_nodes
+from nlgnn.training.stored_run import checked_classifier, first_fault
 from nlgnn.training.train import AUTO
 from nlgnn.training.trained import Member, largest, mean_of_members, mean_weights
 
@@ -326,8 +327,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from nlgnn.models.registry import get_system
         from nlgnn.models.registry import load as load_system
 
-        saved, states = ModelFolder.read(Path(path))
+        content, states = ModelFolder.read(Path(path))
         try:
+            saved = checked_classifier(content)
             made = cls(**saved["parameters"], graph=graph)
             for name in SAVED:
                 setattr(made, name, saved[name])
@@ -342,9 +344,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             made.factory_, made.recipe_ = first.factory, first.recipe
             made.decision_ = DECISIONS.validate_python(saved["decision"])
         except (KeyError, TypeError, ValueError, AttributeError, StopIteration, IndexError) as error:
-            raise RunFolderError(
-                f"{path}/model.json cannot be used: {error}.", "Restore the file, or fit again."
-            ) from None
+            what = f"{path}/model.json cannot be used: {first_fault(error)}."
+            raise RunFolderError(what, "Restore the file, or fit again.") from None
         made.graph_ = made._checked(graph)
         return made
 

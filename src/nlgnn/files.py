@@ -7,9 +7,11 @@ import hashlib
 import os
 import platform
 import shutil
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from glob import escape
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -118,9 +120,40 @@ def check_target(path: Path) -> None:
     raise NlgnnError(f"{path} cannot be written: {why}.", "Name a file in a folder that exists.")
 
 
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file to read its bytes.
+
+    Raises:
+        OSError: If it is not a regular file: reading a pipe may wait for ever, and /dev/zero never ends.
+    """
+    number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return os.fdopen(number, "rb")
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """Return the bytes of a regular file.
+
+    Args:
+        path: The file.
+        most: The largest size.
+
+    Raises:
+        OSError: If the file cannot be read or is not a regular file.
+        ValueError: If it is larger.
+    """
+    with open_regular(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"it is larger than {most:,} bytes")
+    return content
+
+
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 checksum of a file as hexadecimal text."""
-    with open(path, "rb") as file:
+    """Return the SHA-256 checksum of a regular file as hexadecimal text."""
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -106,3 +106,14 @@ def test_the_address_space_counts_as_memory(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(resource, "getrlimit", lambda _: (2**20, 2**20))  # less than this process has
     assert limits.free_bytes() == 0
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("ms", "UTC"), pa.date32()])
+def test_dates_that_no_calendar_has(kind: pa.DataType, tmp_path: Path) -> None:
+    path = tmp_path / "dates.parquet"
+    whole = pa.int32() if kind == pa.date32() else pa.int64()
+    largest = 2**31 - 1 if whole == pa.int32() else 2**62
+    days = pa.array([0, 10, largest, 20], whole).cast(kind)
+    parquet.write_table(pa.table({"id": ["a", "b", "c", "d"], "label": ["x", "y", "x", "y"], "day": days}), path)
+    with pytest.raises(DataError, match="row 3, column 'day' is a date outside the years 1 to 9999"):
+        read_graph(path, label="label")

@@ -17,6 +17,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from nlgnn.cli.outages import outage
 from nlgnn.errors import NlgnnError, NlgnnWarning
 from nlgnn.report.table import Section, short
 from nlgnn.report.text import sections_page, table_of
@@ -85,6 +86,11 @@ def telling_report(path: Path, where: Console = console) -> Iterator[None]:
     except (NlgnnError, OSError) as error:
         why = error.what if isinstance(error, NlgnnError) else f"{path} cannot be written: {error.strerror or error}."
         errors.print(f"no report: {why}", soft_wrap=True, markup=False)
+    except BaseException as error:
+        found = outage(error)
+        if found is None:
+            raise
+        errors.print(f"no report: {found[0]} The results are complete.", soft_wrap=True, markup=False)
     else:
         where.print(f"report: {path}", soft_wrap=True, markup=False)
 

@@ -39,6 +39,7 @@ from nlgnn.cli.options import (
     use_own_model,
     with_flags,
 )
+from nlgnn.cli.outages import outage
 from nlgnn.errors import NlgnnError, OptionError, nearest
 from nlgnn.files import refuse_existing
 from nlgnn.graph.store_files import is_store
@@ -197,6 +198,7 @@ def _parse(arguments: list[str], flags: Flags, **settings: Any) -> dict[str, Any
 
 def _check_values(command: str, values: dict[str, Any], arguments: list[str]) -> None:
     """Raise for a wrong model, preset, run folder, number, option of training, file, graph or split."""
+    from nlgnn.graph.splits import MOST_RUNS
     from nlgnn.models.registry import PRESETS, get_system
     from nlgnn.tables.table_files import check_is_file
     from nlgnn.training.recipe import Recipe
@@ -221,8 +223,9 @@ def _check_values(command: str, values: dict[str, Any], arguments: list[str]) ->
     for name in ("processes", "process_timeout"):
         if values.get(name, 1) < 1:
             raise OptionError(f"{name}={values[name]} is not positive.", "Give at least 1.")
-    if values.get("runs", 1) < 1:
-        raise OptionError(f"runs={values['runs']} is not positive.", "Ask for at least one run.")
+    if not 1 <= values.get("runs", 1) <= MOST_RUNS:
+        how = f"Ask for at least one run, and at most {MOST_RUNS:,}."
+        raise OptionError(f"runs={values['runs']} is out of bounds.", how)
     if command == "tune":
         from nlgnn.tuning.space import check_numbers
 
@@ -285,6 +288,11 @@ def main(arguments: list[str] | None = None) -> None:
         _print_error(f"{place} cannot be written: {error.strerror}.", "Free some space, or write to another place.")
         with suppress(OSError, ValueError):  # else Python would try once more to write it at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BaseException as error:
+        found = outage(error)
+        if found is None or debug:
+            raise
+        _print_error(*found)
     sys.exit(2)
 
 

@@ -6,7 +6,6 @@ import inspect
 import os
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 import typer
 
 from nlgnn.errors import OptionError, RunFolderError, nearest
+from nlgnn.files import read_regular
+from nlgnn.json_files import LARGEST_FILE, parse_toml
 
 if TYPE_CHECKING:
     pass
@@ -247,10 +248,11 @@ def first_sentence(words: str) -> str:
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the keys of a TOML file, with underscores for hyphens, and their values."""
     try:
-        return {key.replace("-", "_"): value for key, value in tomllib.loads(path.read_text()).items()}
+        content = parse_toml(read_regular(path, LARGEST_FILE).decode())
+        return {key.replace("-", "_"): value for key, value in content.items()}
     except OSError as error:
         raise OptionError(f"{path} cannot be read: {error.strerror}.", "Name a TOML file with --config.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # of TOML, of UTF-8, or a number of too many digits
         raise OptionError(f"{path} cannot be read as TOML: {error}.", "Give lines such as: lr = 0.05") from None
 
 

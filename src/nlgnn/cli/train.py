@@ -23,6 +23,7 @@ from rich.console import Console
 from nlgnn.cli.console import began, console, errors, result_table, tell_decision, tell_report, telling_report
 from nlgnn.cli.given_graph import given_graph, own_tables
 from nlgnn.cli.options import all_flags, given_flags, plan_keys, read_config, with_flags
+from nlgnn.cli.outages import keeping
 from nlgnn.datasets import describe
 from nlgnn.errors import NlgnnError, OptionError, RunFolderError
 from nlgnn.files import refuse_existing
@@ -104,7 +105,7 @@ def train_graph(**flags: Any) -> None:
         _estimate(given)
         return
     request = (_resumed if "resume" in given else _begun)(given, trackers)
-    with _way_to_go_on(request):
+    with _way_to_go_on(request), keeping(_kept(request)):
         if request.plan.model == AUTO:
             _choose(request, started)
         else:
@@ -307,6 +308,12 @@ def _resumed(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
     return Request(plan, path, loaded, bool(controls), trackers)
 
 
+def _kept(request: Request) -> str:
+    """Return the sentence about a training that ended for lack of memory or the like."""
+    command = f"nlgnn train --resume {shlex.quote(str(request.path))}" + " --controls" * request.controls
+    return f"Finished runs are kept. Free memory, then continue with: {command}"
+
+
 @contextmanager
 def _way_to_go_on(request: Request) -> Iterator[None]:
     """Print the command that resumes a training after Ctrl-C, and remove the folder of a choice without any model."""
@@ -319,7 +326,7 @@ def _way_to_go_on(request: Request) -> Iterator[None]:
             errors.print(f"\ninterrupted. Continue with: {command}{flags}", soft_wrap=True, markup=False)
         raise
     except NlgnnError:
-        if request.plan.model == AUTO and not any((request.path / "models").iterdir()):
+        if request.plan.model == AUTO and request.path.exists() and not any((request.path / "models").iterdir()):
             RunFolder.open(request.path).remove_if_nothing_was_trained()
         raise
 

@@ -12,6 +12,7 @@ from typing import Any
 from nlgnn.cli.console import console, errors, telling_report
 from nlgnn.cli.given_graph import given_graph, own_tables
 from nlgnn.cli.options import all_flags, given_flags, plan_keys, read_config, with_flags
+from nlgnn.cli.outages import keeping
 from nlgnn.cli.train import show_verdict
 from nlgnn.graph.splits import make_splits
 from nlgnn.limits import memory_limit
@@ -62,8 +63,9 @@ def tune_graph(**flags: Any) -> None:
     if errors.is_terminal:
         errors.print(f"searching over {name} on {wanted.name}, protocol {plan['splits']}", markup=False)
     try:
-        tuned = replace(tune(loaded, name, **plan, **given), tables=wanted.tables)
-        decided, command = decide_tuned(loaded, tuned) if automatic else (None, tuned.command)
+        with keeping("Finished settings are kept. Free memory, then repeat the command: it continues from here."):
+            tuned = replace(tune(loaded, name, **plan, **given), tables=wanted.tables)
+            decided, command = decide_tuned(loaded, tuned) if automatic else (None, tuned.command)
     except KeyboardInterrupt:
         errors.print("\ninterrupted. Finished settings are kept: the same command continues from here.")
         raise

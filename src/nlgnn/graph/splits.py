@@ -14,6 +14,7 @@ from nlgnn.errors import DataError, OptionError, nearest
 if TYPE_CHECKING:
     from nlgnn.graph.graph import Graph
 
+MOST_RUNS = 10_000
 # Tenths of every class for training and validation; the rest is for test.
 RANDOM_PROTOCOLS = {"random-60": (6, 2), "random-10": (1, 1)}
 TIME, GROUP = "time", "group"  # see nlgnn.graph.column_splits
@@ -179,6 +180,8 @@ def make_splits(graph: Graph, protocol: str, runs: int | None = None, seed: int 
     """
     if runs is not None and runs < 1:
         raise OptionError(f"runs={runs} is not positive.", "Ask for at least one run.")
+    if runs is not None and runs > MOST_RUNS:
+        raise OptionError(f"runs={runs} is more than {MOST_RUNS:,}.", "Ask for fewer runs.")
     if protocol in RANDOM_PROTOCOLS:
         return [random_split(graph.y, protocol, index, seed) for index in range(10 if runs is None else runs)]
     check_protocol(protocol, graph.name, [name for name, splits in graph.splits.items() if splits])

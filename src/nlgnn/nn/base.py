@@ -24,11 +24,12 @@ from nlgnn.nn.norm import BatchNorm
 TRAIN_ANOTHER = "Train a model that reads features, such as nlgcn or nlmlp."
 
 # Types of options, which `nlgnn.models` checks before any model is built, and `checked` when one is built.
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=100_000_000)]
+Depth = Annotated[int, Field(ge=1, le=1_000)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
-NonNegative = Annotated[float, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 Arguments = ParamSpec("Arguments")
@@ -41,7 +42,7 @@ def _odd(kernel_size: int) -> int:
     return kernel_size
 
 
-KernelSize = Annotated[int, Field(ge=1), AfterValidator(_odd)]
+KernelSize = Annotated[int, Field(ge=1, le=1_000_000), AfterValidator(_odd)]
 
 
 def check_value(name: str, value: Any, adapter: Any, how: str) -> Any:

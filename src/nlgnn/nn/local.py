@@ -34,7 +34,7 @@ from torch.utils.checkpoint import checkpoint
 
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.base import Count, Rate, checked, drop_features
+from nlgnn.nn.base import Count, Depth, Rate, checked, drop_features
 from nlgnn.nn.inputs import Edges, Features, Inputs, features
 from nlgnn.nn.kernels.attention import GraphAttention, neighbourhoods
 from nlgnn.nn.kernels.sharded import propagation
@@ -222,7 +222,7 @@ class GAT(LocalModel):
         hidden_channels: Count,
         out_channels: Count,
         *,
-        num_layers: Count = 2,
+        num_layers: Depth = 2,
         heads: Count = 8,
         dropout: Rate = 0.0,
         input_dropout: Rate | None = None,

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlgnn.errors import OptionError
-from nlgnn.nn.base import Count, KernelSize, Rate, checked, reset
+from nlgnn.nn.base import Count, Depth, KernelSize, Rate, checked, reset
 from nlgnn.nn.kernels.dropout import Dropout
 from nlgnn.nn.kernels.ranks import active_ranks
 from nlgnn.nn.kernels.sorted_blocks import convolve_over_ranks
@@ -68,7 +68,7 @@ class SortedConv(Mixer):
         channels: Count,
         *,
         kernel_size: KernelSize = 5,
-        num_convs: Count = 2,
+        num_convs: Depth = 2,
         dropout: Rate = 0.0,
         zero_init: bool = False,
         convs: nn.Module | None = None,

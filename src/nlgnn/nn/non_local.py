@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.base import Count, KernelSize, Model, Rate, Share, as_model, checked, evaluating
+from nlgnn.nn.base import Count, Depth, KernelSize, Model, Rate, Share, as_model, checked, evaluating
 from nlgnn.nn.kernels.ranks import active_ranks
 from nlgnn.nn.layers import cross_entropy
 from nlgnn.nn.mixing import Mixer, SortedConv
@@ -77,7 +77,7 @@ class NonLocal(Model):
         out_channels: Count,
         *,
         kernel_size: KernelSize = 5,
-        num_convs: Count = 2,
+        num_convs: Depth = 2,
         conv_dropout: Rate | None = None,
         zero_init: bool = False,
         order: Literal["score", "random"] | Order = "score",

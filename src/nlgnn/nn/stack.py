@@ -37,7 +37,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlgnn.errors import OptionError
-from nlgnn.nn.base import Count, Model, Rate, checked
+from nlgnn.nn.base import Count, Depth, Model, Rate, checked
 from nlgnn.nn.inputs import Features
 from nlgnn.nn.kernels.dropout import Dropout
 from nlgnn.nn.kernels.sparse import Operator
@@ -268,7 +268,7 @@ class UniformStack(StackModel):
         hidden_channels: Count,
         out_channels: Count,
         *,
-        num_layers: Count = 2,
+        num_layers: Depth = 2,
         dropout: Rate = 0.0,
         input_dropout: Rate | None = None,
         norm: Norm = "none",

@@ -16,6 +16,9 @@ START_SHARE = 0.5  # what comes after the race takes about this share of what ca
 LATER_SHARE = 0.2  # kept for the other runs of the best entry, and for the non-local version, which is known last
 
 
+LONGEST = 366 * 86_400.0  # seconds
+
+
 def parse_budget(text: str) -> float | None:
     """Return a time budget such as 90s, 5m or 1.5h in seconds, or None for "none".
 
@@ -30,9 +33,10 @@ def parse_budget(text: str) -> float | None:
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh])", text.strip().lower())
     seconds = float(found[1]) * UNITS[found[2]] if found else 0.0
-    if seconds <= 0:
+    if not 0 < seconds <= LONGEST:
         raise OptionError(
-            f"{text!r} is not a time budget.", "Give seconds, minutes or hours, such as 90s, 5m or 1h; or none."
+            f"{text!r} is not a time budget.",
+            "Give seconds, minutes or hours, such as 90s, 5m or 1h, up to a year; or none.",
         )
     return seconds
 

@@ -12,14 +12,18 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
+
 from nlgnn.errors import RunFolderError
 from nlgnn.files import write_whole
+from nlgnn.json_files import read_json
 from nlgnn.report.table import Section
 from nlgnn.selection.controls import Variant
 from nlgnn.selection.portfolio import Entry
 from nlgnn.selection.statistics import Figures, spread
 from nlgnn.training.recipe import metric_heading
 from nlgnn.training.run_folder import RunFolder
+from nlgnn.training.stored_run import first_fault
 from nlgnn.training.train import read_plan, unfinished
 from nlgnn.training.trained import ENSEMBLE
 
@@ -200,6 +204,7 @@ class Leaderboard:
                 "reason": row.reason,
                 "control": row.entry.control,
                 "runs": row.runs,
+                "postponed": row.postponed,
             }
             for part in ("validation", "test"):
                 for metric in {name: None for run in getattr(row, part) for name in run}:
@@ -222,6 +227,9 @@ class Leaderboard:
                 raise unwritable(path, error) from error
 
 
+BOARD = TypeAdapter(Leaderboard)
+
+
 def read_leaderboard(folder: Path) -> Leaderboard | None:
     """Read the leaderboard of an automatic choice, or return None if the folder has none.
 
@@ -230,14 +238,16 @@ def read_leaderboard(folder: Path) -> Leaderboard | None:
     """
     path = folder / JSON_FILE
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
         rows = [Row(**{**row, "entry": Entry(**row["entry"])}) for row in found.pop("rows")]
         found.pop("ranked")
-        return Leaderboard(**{**found, "rows": rows, "folder": folder})
+        return BOARD.validate_python({**found, "rows": list(map(asdict, rows)), "folder": folder})
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunFolderError(f"{path} cannot be read: {error}.", "Restore the file or train again.") from None
+        raise RunFolderError(
+            f"{path} cannot be read: {first_fault(error)}.", "Restore the file or train again."
+        ) from None
 
 
 def board_of(folder: Path) -> Leaderboard:

@@ -17,6 +17,8 @@ MISSING = ("", "na", "n/a", "nan", "null")  # in any case, without the blanks ar
 TRUTHS = {"true": True, "yes": True, "t": True, "y": True, "1": True}
 TRUTHS |= {"false": False, "no": False, "f": False, "n": False, "0": False}
 FEW_DISTINCT = 0.5  # share of distinct cells up to which each of them is looked at once
+DAYS = (-719_162 + 1, 2_932_896 - 1)  # from 1970, of the years 1 to 9999, in every time zone
+DAY_SECONDS, UNITS_PER_SECOND = 86_400, {"ms": 10**3, "us": 10**6, "ns": 10**9}
 OR_BLANK = "or leave the cell blank for a missing value."
 
 
@@ -69,9 +71,23 @@ class Table:
     def column(self, name: str) -> pl.Series:
         """Return a column, with missing values in the added rows."""
         values = self.load(name)
+        self._check_dates(values, name)
         if self.added_rows == 0:
             return values
         return values.extend_constant(None, self.added_rows)
+
+    def _check_dates(self, values: pl.Series, name: str) -> None:
+        """Raise an error for dates that Python and most programs cannot have; Parquet stores any."""
+        if values.dtype not in (pl.Date, pl.Datetime):
+            return
+        days = values.to_physical()
+        if isinstance(values.dtype, pl.Datetime):
+            days = days // (DAY_SECONDS * UNITS_PER_SECOND[values.dtype.time_unit])
+        outside = days.is_between(*DAYS).not_().fill_null(False).arg_true()
+        if len(outside):
+            raise self.fault(
+                outside, name, "is a date outside the years 1 to 9999", "Correct it, or leave the column out."
+            )
 
     def parts(self, values: pl.Series) -> list[pl.Series]:
         """Return the cells of a column by the table that they came from."""

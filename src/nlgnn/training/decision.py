@@ -16,10 +16,12 @@ from pydantic import TypeAdapter
 from nlgnn.errors import OptionError, RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
+from nlgnn.json_files import read_json
 from nlgnn.models.build import rare_class
 from nlgnn.training.costs import Costs, cheapest, cost_matrix, mean_cost, split_costs
 from nlgnn.training.predict import Probabilities, temperatures_of
 from nlgnn.training.run_folder import RunFolder
+from nlgnn.training.stored_run import first_fault
 from nlgnn.training.thresholds import (
     BEST_F1,
     Answers,
@@ -121,12 +123,12 @@ def read_decision(folder: Path) -> Decision | None:
     """
     path = folder / DECISION_FILE
     try:
-        return DECISIONS.validate_json(path.read_text(encoding="utf-8"))
+        return DECISIONS.validate_python(read_json(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
         raise RunFolderError(
-            f"{path} cannot be read: {str(error).splitlines()[0]}.", "Restore the file, or remove it."
+            f"{path} cannot be read: {first_fault(error)}.", "Restore the file, or remove it."
         ) from None
 
 

@@ -130,9 +130,9 @@ def model_like(factory: Callable[[], AnyModel]) -> AnyModel:
 
 
 class Interrupt:
-    """Turns the first Ctrl-C (or SIGTERM) into a request that training answers at the end of an epoch.
+    """Turns the first Ctrl-C (or SIGTERM, or SIGHUP of a closed terminal) into a request.
 
-    A second one interrupts at once.
+    Training answers it at the end of an epoch. A second one interrupts at once.
     """
 
     def __init__(self) -> None:
@@ -141,8 +141,10 @@ class Interrupt:
 
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():  # other threads cannot catch signals
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._on_signal)
+            for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+                if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+                    self._before.setdefault(number, signal.getsignal(number))
+                    signal.signal(number, self._on_signal)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -255,12 +255,13 @@ class _Training:
             self.inputs = prepare(model, self.graph.past, recipe, device)
             if self.graph.past is not self.graph:
                 self.test_inputs = prepare(model, self.graph, recipe, device)
-            ranks = active_ranks()
-            plan = memory_plan(jobs[0], self.graph) if device.type == "cpu" and ranks is None else MemoryPlan()
+            alone = active_ranks() is None
+            plan = memory_plan(jobs[0], self.graph) if device.type == "cpu" and alone else MemoryPlan()
             self.recompute = plan.recompute
             # Counts finished jobs too, because the last digit of a figure depends on the number of models.
             most = len(jobs) if plan.at_once is None else min(len(jobs), plan.at_once)
-            at_once = models_at_once(model, self.inputs, most, recipe.replicas) if ranks is None else 1
+            at_once = models_at_once(model, self.inputs, most, recipe.replicas) if alone else 1
+            self._note_execution(at_once)
             with allocation(frugal=self.recompute or recipe.memory is not None):
                 yield waiting, at_once
 
@@ -271,6 +272,8 @@ class _Training:
             if self._was_finished(job, job.example):
                 continue
             self.bar.begin_run(last_metric)
+            with limited_threads(jobs[0].recipe.threads, graph):
+                self._note_execution(1)
             try:
                 fit_shallow(job, job.factory(), graph)
                 self._keep(job.run)
@@ -286,6 +289,10 @@ class _Training:
                     if not one.run.val and not self._was_finished(one, one.example):
                         one.run.failure = one.run.failure or OUT_OF_TIME
                 return
+
+    def _note_execution(self, replicas: int) -> None:
+        if self.folder:
+            self.folder.note_execution(replicas, torch.get_num_threads())
 
     def _was_finished(self, job: Job, model: Model | ShallowModel) -> bool:
         """Read a finished run from the folder; return False if there is none."""

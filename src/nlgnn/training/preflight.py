@@ -20,6 +20,7 @@ from nlgnn.errors import DataError, NlgnnError, NlgnnWarning, OptionError
 from nlgnn.graph.audit import listed
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
+from nlgnn.limits import room, show_size
 from nlgnn.nn.base import Model, as_model, prepare
 from nlgnn.nn.kernels.ranks import active_ranks
 from nlgnn.shallow.base import Factory, ShallowModel
@@ -29,6 +30,8 @@ from nlgnn.training.memory import check_trial, surely_fits
 from nlgnn.training.metrics import check_metric
 from nlgnn.training.recipe import EXECUTION, Recipe, check_pretraining
 from nlgnn.training.replica import Job
+
+STATES_PER_WEIGHT = 4  # the weight, its gradient and two moments
 
 
 def check_graph(graph: Graph) -> None:
@@ -47,6 +50,7 @@ def example_of(factory: Callable[[], Any]) -> Model | ShallowModel:
         ) from None
     except ValueError:  # of something written in C: it is called as it is
         pass
+    check_weights_fit(factory)
     model = model_like(factory)
     if isinstance(model, ShallowModel):
         return model
@@ -60,6 +64,24 @@ def example_of(factory: Callable[[], Any]) -> Model | ShallowModel:
             "Give in_channels=graph.num_features, not -1.",
         )
     return as_model(model)
+
+
+def check_weights_fit(factory: Callable[[], Any]) -> None:
+    """Raise if the weights of a model of this package alone need more memory than there is, before it is built."""
+    if not isinstance(factory, partial) or not str(factory.func.__module__).startswith("nlgnn.nn."):
+        return
+    try:
+        with torch.random.fork_rng(devices=[]), torch.device("meta"):
+            outline = factory()
+    except Exception:  # what is wrong is reported where the model is built
+        return
+    needed = STATES_PER_WEIGHT * sum(one.nbytes for one in (*outline.parameters(), *outline.buffers()))
+    allowed, words = room()
+    if allowed is not None and needed > allowed:
+        raise OptionError(
+            f"the weights of {type(outline).__name__} would take about {show_size(needed)} in training, but {words}.",
+            "Take fewer hidden channels, layers or heads.",
+        )
 
 
 def hooks_of(model: nn.Module | ShallowModel) -> Model | ShallowModel:

@@ -23,6 +23,7 @@ AT_K = re.compile(r"(precision|recall|lift)-at-([1-9]\d*|0?\.\d+)")
 
 
 # Options that decide where and how to compute. They change the time that training takes, not its results.
+MOST_EPOCHS = 1_000_000_000
 EXECUTION = {"threads", "replicas", "memory", "device"}
 PLATEAU = 1e-4  # a loss that is not lower by this share is not progress, as in torch's ReduceLROnPlateau
 
@@ -83,13 +84,20 @@ class Recipe(BaseModel):
         "length. All features of a user's table are divided by one number instead.",
     )
     epochs: int = Field(
-        1000, ge=1, description="Largest number of training epochs. Those of pre-training are not counted."
+        1000,
+        ge=1,
+        le=MOST_EPOCHS,
+        description="Largest number of training epochs. Those of pre-training are not counted.",
     )
-    lr: float = Field(0.01, gt=0, description="Learning rate of Adam.")
-    weight_decay: float = Field(5e-4, ge=0, description="L2 penalty, coupled as in Adam (not AdamW).")
+    lr: float = Field(0.01, gt=0, allow_inf_nan=False, description="Learning rate of Adam.")
+    weight_decay: float = Field(
+        5e-4, ge=0, allow_inf_nan=False, description="L2 penalty, coupled as in Adam (not AdamW)."
+    )
     lr_factor: float = Field(1.0, gt=0, le=1, description="Factor for lr when the loss stops falling.")
-    lr_patience: int = Field(50, ge=1, description="Epochs without a lower loss before lr falls.")
-    pretrain_epochs: int = Field(0, ge=0, description="Epochs of pre-training, for a model that has it.")
+    lr_patience: int = Field(50, ge=1, le=MOST_EPOCHS, description="Epochs without a lower loss before lr falls.")
+    pretrain_epochs: int = Field(
+        0, ge=0, le=MOST_EPOCHS, description="Epochs of pre-training, for a model that has it."
+    )
     stopping: Stopping = Field(
         "patience",
         description="When to stop early. window: past half of the epochs, once the validation loss exceeds its mean "
@@ -97,8 +105,8 @@ class Recipe(BaseModel):
         "patience-either: after `patience` epochs without an epoch whose validation metric or loss is as good as the "
         "best so far. never: train all epochs.",
     )
-    window: int = Field(100, ge=1, description="Epochs that stopping=window averages over.")
-    patience: int = Field(200, ge=1, description="Epochs without improvement before the end.")
+    window: int = Field(100, ge=1, le=MOST_EPOCHS, description="Epochs that stopping=window averages over.")
+    patience: int = Field(200, ge=1, le=MOST_EPOCHS, description="Epochs without improvement before the end.")
     selection: Selection = Field(
         "first-best",
         description="Epoch that is kept. It is the first or last one with the best validation metric, the one with the "
@@ -115,10 +123,10 @@ class Recipe(BaseModel):
         "none", description="Class weights in the loss. balanced: all classes count the same."
     )
     seed: int = Field(0, ge=0, lt=2**32, description="Seed of the random numbers; run r uses seed + r.")
-    threads: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+    threads: Annotated[int, Field(ge=1, le=4096)] | Literal["auto"] = Field(
         "auto", description="CPU threads; auto: one if the graph is small, else all."
     )
-    replicas: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+    replicas: Annotated[int, Field(ge=1, le=10_000)] | Literal["auto"] = Field(
         "auto", description="Models trained at once; auto: the fastest number."
     )
     memory: Annotated[str, AfterValidator(_checked_size)] | None = Field(

@@ -10,16 +10,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from nlgnn.errors import DataError, RunFolderError
-from nlgnn.files import missing_parents, refuse_existing, remove_empty, sha256_of, write_whole, write_whole_folder
+from nlgnn.files import (
+    missing_parents,
+    read_regular,
+    refuse_existing,
+    remove_empty,
+    sha256_of,
+    write_whole,
+    write_whole_folder,
+)
+from nlgnn.json_files import LARGEST_FILE, parse_json, read_json
 from nlgnn.nn.base import as_model
 from nlgnn.shallow.base import Factory, ShallowModel
 from nlgnn.training.device import model_like
 from nlgnn.training.replica import Checkpoint, Run
+from nlgnn.training.stored_run import CURVE_ROW, SUMMARY, first_fault
+from nlgnn.training.tensor_files import damaged, read_checkpoints, read_tensors, save_tensors, write_checkpoints
 
 FORMAT_VERSION = 1
 KNOWS_NUMBERS = "knows nodes by their number or by their row of the adjacency matrix"
@@ -32,21 +41,22 @@ class RunFolder:
     probabilities of validation nodes in `models/00-validation.safetensors …`, and `checkpoint.safetensors` while runs
     are unfinished. Every file is written atomically, so a killed process leaves the old state or the new one.
     `summary.json` is written last: a run that is listed there is complete. It also holds the checksums of the files in
-    `models`.
+    `models`, and how many models were trained at once on how many threads, which may change the last digits of figures.
     """
 
     new_parents: Sequence[Path] = ()  # parent folders that were created for it, the nearest first
 
     def __init__(self, path: Path, config: dict[str, Any]) -> None:
         self.path, self.config = path, config
+        self.execution: list[dict[str, int]] = []
         self._identity: str | None = None
         self._runs: dict[int, dict[str, Any]] = {}
         self._checksums: dict[str, str] = {}
         with contextlib.suppress(FileNotFoundError):
-            summary = json.loads((path / "summary.json").read_text())
-            self._runs = {int(run["index"]): Run(**run).summary() for run in summary["runs"]}
-            self._identity = summary["identity"]
-            self._checksums = dict(summary["weights"])
+            summary = SUMMARY.validate_python(read_json(path / "summary.json"))
+            self._runs = {run["index"]: Run(**run).summary() for run in summary["runs"]}
+            self._identity, self._checksums = summary["identity"], summary["weights"]
+            self.execution = summary.get("execution", [])
 
     @classmethod
     def create(cls, path: Path, config: dict[str, Any]) -> RunFolder:
@@ -84,7 +94,8 @@ class RunFolder:
             return cls(path, config)
         except (ValueError, KeyError, TypeError, OSError) as error:
             raise RunFolderError(
-                f"{path} cannot be read as a run folder: {error}.", "Restore its JSON files or train again."
+                f"{path} cannot be read as a run folder: {first_fault(error)}.",
+                "Restore its JSON files or train again.",
             ) from None
 
     def claim(self, identity: str, comparable: bool = True) -> None:
@@ -115,6 +126,12 @@ class RunFolder:
                 f"{self.path} holds another training: its graph, splits, class names, recipe or model differ.",
                 "Restore what it was trained with, or train into a new folder.",
             )
+
+    def note_execution(self, replicas: int, threads: int) -> None:
+        """Note how many models are trained at once, on how many threads; written with the next run."""
+        used = {"replicas": replicas, "threads": threads}
+        if used not in self.execution:
+            self.execution.append(used)
 
     def finished_run(self, index: int) -> Run | None:
         """Return a run with its weights and curves, or None if it is not finished."""
@@ -147,7 +164,7 @@ class RunFolder:
     def _write_summary(self) -> None:
         runs = [self._runs[index] for index in sorted(self._runs)]
         kept = {"identity": self._identity, "weights": self._checksums, "runs": runs}
-        summary = {"format_version": FORMAT_VERSION, **kept}
+        summary = {"format_version": FORMAT_VERSION, **kept, "execution": self.execution}
         self._write(self.path / "summary.json", lambda path: path.write_text(json.dumps(summary, indent=2)))
 
     @property
@@ -156,32 +173,11 @@ class RunFolder:
 
     def save_checkpoints(self, replicas: Sequence[Checkpoint]) -> None:
         """Write all unfinished runs to one file."""
-        tensors: dict[str, Tensor] = {}
-        for saved in replicas:
-            for part in ("model", "best", "optimizer"):
-                tensors |= {f"{saved.index}/{part}/{name}": value for name, value in getattr(saved, part).items()}
-        states = {saved.index: [saved.seconds, saved.curves] for saved in replicas}
-        metadata = {"states": json.dumps(states)}
-        self._write(self._checkpoint_path, lambda path: save_tensors(tensors, path, metadata))
+        self._write(self._checkpoint_path, lambda path: write_checkpoints(path, replicas))
 
     def checkpoints(self) -> dict[int, Checkpoint]:
         """Return the unfinished runs by their number."""
-        if not self._checkpoint_path.exists():
-            return {}
-        tensors = read_tensors(self._checkpoint_path)
-        try:
-            with safe_open(self._checkpoint_path, "pt") as file:
-                states = json.loads(file.metadata()["states"])
-            found = {}
-            for index, (seconds, curves) in states.items():
-                parts: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}}
-                for part, values in parts.items():
-                    prefix = f"{index}/{part}/"
-                    values |= {key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)}
-                found[int(index)] = Checkpoint(int(index), seconds, curves, **parts)
-        except (ValueError, KeyError, TypeError) as error:
-            raise damaged(self._checkpoint_path, error) from None
-        return found
+        return read_checkpoints(self._checkpoint_path) if self._checkpoint_path.exists() else {}
 
     def remove_checkpoints(self) -> None:
         """Remove the checkpoint file when all runs are finished."""
@@ -225,12 +221,15 @@ class RunFolder:
         curves: dict[int, dict[str, list[float]]] = {}
         path = self.path / "curves.jsonl"
         try:
-            for line in path.read_text().splitlines() if path.exists() else []:
-                row = json.loads(line)
-                of_run = curves.setdefault(row.pop("run"), {})
+            content = read_regular(path, LARGEST_FILE).decode() if path.exists() else ""
+            for line in content.splitlines():
+                row = CURVE_ROW.validate_python(parse_json(line))
+                of_run = curves.setdefault(int(row.pop("run")), {})
                 row.pop("epoch")
                 for name, value in row.items():
                     of_run.setdefault(name, []).append(value)
+        except OSError as error:
+            raise RunFolderError(f"{path} cannot be read: {error.strerror}.", "Restore the file.") from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise damaged(path, error) from None
         return curves
@@ -265,7 +264,7 @@ def read_description(path: Path, name: str, kind: str) -> dict[str, Any]:
         RunFolderError: If the file is missing, damaged or was written by a newer version.
     """
     try:
-        content: Any = json.loads((path / name).read_text(encoding="utf-8"))
+        content: Any = read_json(path / name)
         if not isinstance(content, dict) or "format_version" not in content:
             raise ValueError(f"{name} has no format_version")
         version = int(content["format_version"])
@@ -291,37 +290,6 @@ def make_folder(path: Path, write: Callable[[Path], object]) -> None:
         raise RunFolderError(
             f"the folder {path} cannot be made: {error.strerror or error}.", "Name a folder that can be written."
         ) from error
-
-
-def damaged(path: Path, error: Exception) -> RunFolderError:
-    """Return the error for a file that cannot be read."""
-    return RunFolderError(f"{path} is damaged: {error}.", "Restore the file or train again.")
-
-
-def read_tensors(path: Path, checksum: str | None = None) -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file, after comparing its checksum if one is given.
-
-    Raises:
-        RunFolderError: If the file is missing, cannot be read, or has another checksum.
-    """
-    try:
-        if checksum is not None and checksum != sha256_of(path):
-            raise damaged(path, ValueError("its checksum differs from the one that was recorded when it was written"))
-        tensors: dict[str, Tensor] = load_file(path)
-        return tensors
-    except FileNotFoundError:
-        raise RunFolderError(f"{path} is missing.", "Restore the file or train again.") from None
-    except PermissionError as error:
-        raise RunFolderError(f"{path} cannot be read: {error.strerror}.", "Ask its owner to let you read it.") from None
-    except (SafetensorError, OSError) as error:
-        raise damaged(path, error) from None
-
-
-def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
-    """Write tensors to a safetensors file."""
-    # Copies, because a model may hold one tensor under two names, which safetensors refuses.
-    copies = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
-    path.write_bytes(save(copies, metadata))  # save_file of safetensors denies other users access
 
 
 def load_weights(model: nn.Module | ShallowModel, state: dict[str, Tensor], where: object) -> None:

@@ -19,6 +19,7 @@ from nlgnn.errors import NlgnnError, RunFolderError
 from nlgnn.files import remove_stale_parts_in, sha256_of
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
+from nlgnn.json_files import read_json
 from nlgnn.limits import memory_limit
 from nlgnn.models.build import configure, default_preset
 from nlgnn.models.options import recipe_options
@@ -29,11 +30,13 @@ from nlgnn.training.decision import DECISION_FILE, Decision, check_decision, dec
 from nlgnn.training.device import CORES, model_like, processor, versions
 from nlgnn.training.fit import Watch, fit
 from nlgnn.training.predict import calibrated, mean_probabilities, temperatures
-from nlgnn.training.preflight import check, identity
+from nlgnn.training.preflight import check, check_weights_fit, identity
 from nlgnn.training.processes import check_agreement, check_model, folder_class, is_first
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Run
-from nlgnn.training.run_folder import RunFolder, damaged
+from nlgnn.training.run_folder import RunFolder
+from nlgnn.training.stored_run import RUNS, WEIGHTS, first_fault
+from nlgnn.training.tensor_files import damaged
 from nlgnn.training.trained import Ensemble, Probabilities
 from nlgnn.training.trained import Plan as Plan
 from nlgnn.training.trained import Trained as Trained
@@ -93,8 +96,7 @@ def read_plan(folder: RunFolder) -> Plan:
         tables = recorded["tables"] and asdict(OwnTables(**recorded["tables"]))  # pydantic would ignore unknown names
         return TypeAdapter(Plan).validate_json(json.dumps({**recorded, "tables": tables}), strict=True)
     except ValidationError as error:
-        wrong = error.errors()[0]
-        raise folder.bad_config(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from None
+        raise folder.bad_config(first_fault(error)) from None
     except TypeError as error:
         raise folder.bad_config(error) from None
 
@@ -159,11 +161,12 @@ def _read_ensemble(path: Path, choice: Mapping[str, Any], graph: Graph | None) -
                 )
             member, graph = read_trained(folder, graph)
             members.append(member)
-        runs = [Run(**run) for run in stated["runs"]]
-        if {len(row) for row in stated["weights"]} != {len(members)} or len(stated["weights"]) != len(runs):
+        runs = [Run(**run) for run in RUNS.validate_python(stated["runs"])]
+        weights = WEIGHTS.validate_python(stated["weights"])
+        if {len(row) for row in weights} != {len(members)} or len(weights) != len(runs):
             raise ValueError("the number of weights is not that of members and runs")
         names = [str(one["name"]) for one in stated["members"]]
-        found = Ensemble.of(members, names, stated["weights"], runs, str(choice.get("reason", "")))
+        found = Ensemble.of(members, names, weights, runs, str(choice.get("reason", "")))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise damaged(path / CHOICE_FILE, error) from None
     assert graph is not None  # read with the first member
@@ -189,7 +192,7 @@ def read_choice(folder: Path) -> dict[str, Any]:
     """Return the record of an automatic choice in its folder; empty for other folders."""
     path = folder / CHOICE_FILE
     try:
-        recorded = json.loads(path.read_text(encoding="utf-8"))
+        recorded = read_json(path)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError) as error:
@@ -230,11 +233,13 @@ def _recorded(folder: RunFolder, graph: Graph) -> tuple[partial[Any], Recipe]:
     check_same_graph(folder, graph)
     system = get_system(folder.config["model"])  # a user's own model must have been imported before
     try:
+        recipe = Recipe(**_setting(folder, "recipe"))
         factory = partial(load(system), **_setting(folder, "model_arguments"))
+        check_weights_fit(factory)
         model_like(factory)  # raises if the arguments have wrong types
-        return factory, Recipe(**_setting(folder, "recipe"))
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise folder.bad_config(error) from None
+        return factory, recipe
+    except (TypeError, ValueError, RuntimeError, LookupError) as error:
+        raise folder.bad_config(error.what.rstrip(".") if isinstance(error, NlgnnError) else error) from None
 
 
 def _with_predictions(trained: Trained, graph: Graph, splits: list[Split]) -> Trained:

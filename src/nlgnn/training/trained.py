@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
+from nlgnn.graph.splits import MOST_RUNS
 from nlgnn.tables.source import OwnTables
 from nlgnn.training.fit import predict
 from nlgnn.training.recipe import Recipe
@@ -44,7 +46,7 @@ class Plan:
     graph: str
     model: str
     protocol: str = "random-60"
-    runs: int | None = None
+    runs: Annotated[int, Field(ge=1, le=MOST_RUNS)] | None = None
     preset: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     tables: OwnTables | None = None

@@ -168,10 +168,16 @@ def check_space(model: str, graph_name: str, preset: str | None, options: Values
     refuse_idle(get_system(model), {name: space.searched.get(name) or (space.fixed[name],) for name in options})
 
 
+MOST_DIGITS = 9
+
+
 def check_numbers(settings: int | str = "all", search_splits: int = 1, search_epochs: int = 1) -> None:
-    """Raise an `OptionError` for a number that is not positive."""
+    """Raise an `OptionError` for a number that is not positive, or has more than 9 digits."""
     given = {"settings": settings, "search_splits": search_splits, "search_epochs": search_epochs}
     for name, value in given.items():
-        if (name, value) != ("settings", "all") and not (str(value).isdecimal() and int(value) >= 1):
-            how = "Give a whole number of at least 1" + (", or all." if name == "settings" else ".")
+        if (name, value) != ("settings", "all") and not (
+            str(value).isdecimal() and len(str(value)) <= MOST_DIGITS and int(value) >= 1
+        ):
+            end = ", or all." if name == "settings" else "."
+            how = f"Give a whole number of at least 1 and at most {MOST_DIGITS} digits{end}"
             raise OptionError(f"{name}={value!r}.", how)

@@ -23,15 +23,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import optuna
-from optuna.exceptions import StorageInternalError
+from optuna.exceptions import OptunaError, StorageInternalError
 from optuna.storages import RDBStorage, fail_stale_trials
 from optuna.trial import FrozenTrial, TrialState, create_trial
+from pydantic import TypeAdapter
 from sqlalchemy import URL, create_engine, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from typing_extensions import TypedDict
 
 from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.files import wait_for_lock
 from nlgnn.models.options import KEYWORDS, setting_words
+from nlgnn.training.stored_run import Number, first_fault
 from nlgnn.tuning.space import Space, Values
 
 KEY = "key"  # the trial attribute that names its setting
@@ -39,6 +42,18 @@ MOST_NAMED = 3  # differing options that an error names
 HEARTBEAT_SECONDS, GRACE_SECONDS = 10, 60
 UNFAILED = (TrialState.RUNNING, TrialState.COMPLETE, TrialState.PRUNED)
 BUSY_SECONDS = 60  # waiting time for another process's transaction in a SQLite file
+
+
+class Outcome(TypedDict):
+    """The attributes of a finished trial."""
+
+    val: list[Number]
+    epochs: Number
+    seconds: Number
+    failure: str | None
+
+
+OUTCOME = TypeAdapter(Outcome)
 
 
 class StudyError(NlgnnError):
@@ -75,7 +90,7 @@ class SharedStudy:
     """
 
     def __init__(self, path: Path | None, address: str | None, name: str, space: Space, identity: Values) -> None:
-        url = URL.create("sqlite", database=str(path.absolute())) if path else _postgresql_url(str(address))
+        url = URL.create("sqlite", database=str(path.absolute())) if path else postgresql_url(str(address))
         self.where = str(path) if path else f"the study {name!r} in {url.render_as_string()}"
         self.path, self.name, self.space = path, name, space
         with self._errors():
@@ -238,7 +253,22 @@ class SharedStudy:
     def finished(self) -> list[FrozenTrial]:
         """Return the trials of all settings that were trained, each once."""
         with self._errors():
-            return self._trials(TrialState.COMPLETE, TrialState.PRUNED)
+            found = self._trials(TrialState.COMPLETE, TrialState.PRUNED)
+            for trial in found:
+                self._check_outcome(trial)
+            return found
+
+    def _check_outcome(self, trial: FrozenTrial) -> None:
+        """Raise a `StudyError` for a trial whose records are damaged."""
+        try:
+            OUTCOME.validate_python(trial.user_attrs)
+            if trial.params.keys() != self.space.choices().keys():
+                raise ValueError("its setting is incomplete")
+        except ValueError as error:
+            raise StudyError(
+                f"{self.where} is damaged: trial {trial.number}: {first_fault(error)}.",
+                "Restore it, or name another study (--study).",
+            ) from None
 
     def _trials(self, *states: TrialState) -> list[FrozenTrial]:
         return self.study.get_trials(states=states)
@@ -256,7 +286,12 @@ class SharedStudy:
         """Turn errors of the database into a `StudyError`."""
         try:
             yield
-        except (SQLAlchemyError, StorageInternalError, OSError, ImportError, RuntimeError) as error:
+        except NlgnnError:
+            raise
+        except (  # look-up errors of storages that were damaged
+            *(SQLAlchemyError, StorageInternalError, OptunaError, OSError, ImportError, RuntimeError, LookupError),
+            *(ValueError, TypeError, AttributeError, AssertionError),
+        ) as error:
             reason = error.__cause__ if isinstance(error, StorageInternalError) and error.__cause__ else error
             words = str(getattr(reason, "orig", None) or reason).strip().splitlines()[0].rstrip(".")
             if self.path:
@@ -276,7 +311,8 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _postgresql_url(address: str) -> URL:
+def postgresql_url(address: str) -> URL:
+    """Return the address of a PostgreSQL database with its driver, and raise an `OptionError` for other text."""
     try:
         url = make_url(address)
     except (ArgumentError, ValueError):

@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.base import Count, Rate, Share, checked, drop_features
+from nlgnn.nn.base import Count, Depth, Rate, Share, checked, drop_features
 from nlgnn.nn.inputs import Edges, Features, Inputs, features
 from nlgnn.nn.kernels.sharded import sums
 from nlgnn.nn.kernels.sparse import Operator, spmm
@@ -66,7 +66,7 @@ class DirGCN(StackModel):
         hidden_channels: Count,
         out_channels: Count,
         *,
-        num_layers: Count = 2,
+        num_layers: Depth = 2,
         alpha: Share = 0.5,
         dropout: Rate = 0.0,
         input_dropout: Rate = 0.0,

@@ -36,7 +36,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.base import Count, Model, Rate, Share, checked, drop_features
+from nlgnn.nn.base import Count, Depth, Model, Rate, Share, checked, drop_features
 from nlgnn.nn.inputs import Edges, Features, Inputs, features, given_adjacency
 from nlgnn.nn.kernels.dropout import Dropout
 from nlgnn.nn.kernels.function import Kernel
@@ -66,7 +66,7 @@ class FAGCN(Model):
         hidden_channels: Count,
         out_channels: Count,
         *,
-        num_layers: Count = 2,
+        num_layers: Depth = 2,
         eps: Share = 0.3,
         dropout: Rate = 0.0,
     ) -> None:

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.base import Count, Model, Positive, Rate, checked, drop_features
+from nlgnn.nn.base import Count, Depth, Model, Positive, Rate, checked, drop_features
 from nlgnn.nn.inputs import Edges, Features, Inputs, features
 from nlgnn.nn.kernels.dropout import Dropout
 from nlgnn.nn.kernels.sparse import Operator, spmm
@@ -60,7 +60,7 @@ class GCNII(Model):
         hidden_channels: Count,
         out_channels: Count,
         *,
-        num_layers: Count = 8,
+        num_layers: Depth = 8,
         alpha: Rate = 0.5,
         theta: Positive = 1.0,
         own_weights: bool = False,

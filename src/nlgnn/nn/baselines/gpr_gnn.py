@@ -29,7 +29,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.base import Count, Model, Rate, Share, checked
+from nlgnn.nn.base import Count, Depth, Model, Rate, Share, checked
 from nlgnn.nn.inputs import Edges, Features, Inputs, features
 from nlgnn.nn.kernels.dropout import Dropout
 from nlgnn.nn.kernels.sparse import Operator, spmm
@@ -62,7 +62,7 @@ class GPRGNN(Model):
         hidden_channels: Count,
         out_channels: Count,
         *,
-        num_layers: Count = 2,
+        num_layers: Depth = 2,
         hops: Count = 10,
         coefficients: Literal["ppr", "nppr", "sgc", "random"] = "ppr",
         alpha: Share = 0.1,

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 
 from nlgnn.errors import DataError
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.base import Count, Model, Rate, checked
+from nlgnn.nn.base import Count, Depth, Model, Rate, checked
 from nlgnn.nn.inputs import Edges, Features, Inputs, features
 from nlgnn.nn.kernels.sparse import Operator
 from nlgnn.nn.layers import FeatureLinear
@@ -55,9 +55,9 @@ class LINKX(Model):
         out_channels: Count,
         *,
         num_nodes: Count,
-        num_edge_layers: Count = 1,
-        num_node_layers: Count = 1,
-        num_layers: Count = 2,
+        num_edge_layers: Depth = 1,
+        num_node_layers: Depth = 1,
+        num_layers: Depth = 2,
         dropout: Rate = 0.0,
     ) -> None:
         super().__init__()
