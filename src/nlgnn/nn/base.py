@@ -107,6 +107,18 @@ class Model(nn.Module):
         recompute: Whether it does so. The trainer sets it.
         over_ranks: Whether several processes can train the model, each with a range of the nodes.
         pretrains: Whether training starts with epochs on `pretrain_loss`, followed by `end_pretraining`.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import Model
+        >>> class Means(Model):
+        ...     def __init__(self, in_channels, out_channels):
+        ...         super().__init__()
+        ...         self.linear = torch.nn.Linear(in_channels, out_channels)
+        ...     def forward(self, x, edge_index):
+        ...         return self.linear(x - x.mean(0))
+        >>> Means(8, 3)(torch.randn(10, 8), None).shape
+        torch.Size([10, 3])
     """
 
     stackable: bool = True

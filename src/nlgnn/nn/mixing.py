@@ -60,6 +60,13 @@ class SortedConv(Mixer):
         dropout: Share of units dropped between the convolutions in training.
         zero_init: Whether the last convolution starts at zero.
         convs: A module from `[1, channels, n]` to the same shape that replaces the convolutions.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import MLP, NonLocal, SortedConv
+        >>> model = NonLocal(MLP(8, 16, 3), 3, 3, mixer=SortedConv(3, kernel_size=7))
+        >>> model(torch.randn(10, 8)).shape
+        torch.Size([10, 3])
     """
 
     @checked
@@ -125,6 +132,13 @@ class GlobalAttention(Mixer):
     .. math:: \hat{z}_v = \sum_u \mathrm{softmax}_u(z_v^T z_u) z_u
 
     It takes no notice of the order, so that the score of a model with this mixer is not trained.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import MLP, GlobalAttention, NonLocal
+        >>> model = NonLocal(MLP(8, 16, 3), 3, 3, mixer=GlobalAttention())
+        >>> model(torch.randn(10, 8)).shape
+        torch.Size([10, 3])
     """
 
     def forward(

@@ -48,6 +48,15 @@ class NeighbourVote(Model):
         out_channels: Number of classes.
         num_nodes: Number of nodes of the graph.
         space: The learned space.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import MLP, LearnedOrder, NeighbourVote
+        >>> x, known = torch.randn(10, 8), torch.tensor([0, 1, 2, 0, 1, -1, -1, -1, -1, -1])
+        >>> model = NeighbourVote(MLP(8, 16, 3), out_channels=3, num_nodes=10, space=LearnedOrder(8))
+        >>> model.start((x, None), known)
+        >>> model(x, None).shape
+        torch.Size([10, 3])
     """
 
     identifies_nodes = True

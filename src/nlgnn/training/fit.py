@@ -23,8 +23,7 @@ from nlgnn.models.build import configure, default_protocol
 from nlgnn.models.options import recipe_options
 from nlgnn.models.registry import get_system, resolve_class
 from nlgnn.nn.base import Model
-from nlgnn.nn.base import prepare as prepare_inputs
-from nlgnn.nn.kernels.ranks import active_ranks, any_rank, gathered, own_rows
+from nlgnn.nn.kernels.ranks import active_ranks, any_rank, own_rows
 from nlgnn.shallow.base import EndOfRunsError, Factory, ShallowModel
 from nlgnn.training.device import (
     Interrupt,
@@ -34,6 +33,7 @@ from nlgnn.training.device import (
     limited_threads,
     model_like,
 )
+from nlgnn.training.inputs import prepare
 from nlgnn.training.loop import evaluate, finish, train_replicas
 from nlgnn.training.memory import MemoryPlan, memory_plan, models_at_once, set_recompute
 from nlgnn.training.preflight import (
@@ -49,7 +49,7 @@ from nlgnn.training.preflight import (
     ignores_types,
     ignores_weights,
 )
-from nlgnn.training.processes import check_model, is_first
+from nlgnn.training.processes import is_first
 from nlgnn.training.progress import TrainingProgress
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import OUT_OF_TIME, Job, Replica, Run, by_shape, shape_of_setting, training_nodes
@@ -159,6 +159,16 @@ def fit_settings(
 
     Returns:
         The runs of each setting, as `fit` returns them, even if all of them failed.
+
+    Raises:
+        OptionError: If settings or splits do not fit the graph, as for `fit`.
+
+    Example:
+        >>> from nlgnn import configure, fit_settings, load_graph
+        >>> graph = load_graph("mushroom-body")
+        >>> settings = [configure("mlp", graph, epochs=5, lr=lr) for lr in (0.01, 0.1)]
+        >>> [len(runs) for runs in fit_settings(settings, graph, "random-60")]
+        [10, 10]
     """
     if not settings:
         raise OptionError("there are no settings to train.", "Give at least one pair of a factory and a Recipe.")
@@ -171,8 +181,6 @@ def fit_settings(
         check(graph, splits, recipe)
         examples.append(example_of(factory))
         check_options(factory, examples[-1], recipe)
-        if active_ranks() is not None:
-            check_model(examples[-1], class_name(examples[-1]), recipe.device)
         if folder:
             own = identity(graph, splits, recipe, factory, examples[-1])
             folder.claim(own, comparable=description_of(factory) is not None)
@@ -348,39 +356,30 @@ class _Training:
         self.bar.finish_run()
 
 
-def prepare(
-    model: nn.Module, graph: Graph, recipe: Recipe | None = None, device: torch.device | None = None
-) -> tuple[Any, ...]:
-    """Return the inputs that `fit` gives to a model: features scaled by the recipe, and edges in the form of the model.
-
-    Most models take edges in both directions, and operators that are computed once. With it, a training loop of your
-    own computes what `fit` computes.
-
-    Args:
-        model: The model, or any module.
-        graph: The graph, with unscaled features.
-        recipe: How features are scaled; by default as in `Recipe()`.
-        device: The device of the result; by default that of the model's first parameter.
-
-    Returns:
-        A tuple, for `model(*inputs)`.
-
-    Example:
-        >>> import nlgnn
-        >>> graph = nlgnn.planted_order_graph(60)
-        >>> model = nlgnn.GCN(graph.num_features, 16, graph.num_classes)
-        >>> model(*nlgnn.prepare(model, graph)).shape == (graph.num_nodes, graph.num_classes)
-        True
-    """
-    first = next(model.parameters(), None)
-    device = device if device is not None or first is None else first.device
-    return prepare_inputs(model, graph.scale_features((recipe or Recipe()).features), device)
-
-
 def predict(factory: Factory, graph: Graph, runs: Sequence[Run], recipe: Recipe) -> Float[Tensor, "runs n c"]:
     """Return class probabilities of all nodes by each successful run, with inputs prepared as in training.
 
     If the graph has later edges, training and validation nodes are predicted without them, as in training.
+
+    Args:
+        factory: A function that returns a new model, as for `fit`.
+        graph: The graph.
+        runs: Trained runs. Those that failed are left out.
+        recipe: The recipe of the training.
+
+    Returns:
+        Probabilities of classes, `[runs, nodes, classes]`, not calibrated.
+
+    Raises:
+        DataError: If the graph does not fit the model, such as by its number of features.
+
+    Example:
+        >>> from nlgnn import configure, fit, load_graph, predict
+        >>> graph = load_graph("mushroom-body")
+        >>> factory, recipe = configure("gcn", graph, epochs=5)
+        >>> runs = fit(factory, graph, "random-60", recipe)
+        >>> predict(factory, graph, runs, recipe).shape
+        torch.Size([10, 209, 4])
     """
     split = graph.time_split
     if graph.past is not graph and split is not None:
@@ -397,5 +396,5 @@ def predict(factory: Factory, graph: Graph, runs: Sequence[Run], recipe: Recipe)
         for run in runs:
             if run.failure is None:
                 load_weights(model, run.state, f"run {run.index}")
-                probabilities.append(gathered(evaluate(model, inputs)).softmax(1).cpu())
+                probabilities.append(evaluate(model, inputs).softmax(1).cpu())
     return torch.stack(probabilities)

@@ -234,7 +234,7 @@ def evaluate(model: nn.Module, inputs: tuple[Any, ...]) -> Tensor:
     """Return the logits of all nodes, without dropout."""
     model.eval()
     with torch.no_grad():
-        return logits_of(model(*inputs))
+        return gathered(logits_of(model(*inputs)))
 
 
 def _validated(replicas: Sequence[Replica], logits: Tensor, y: Tensor, val: Tensor) -> tuple[list[float], list[float]]:

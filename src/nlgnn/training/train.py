@@ -73,7 +73,7 @@ def train(plan: Plan, graph: Graph, path: Path, progress: bool = True, watch: Wa
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     if active_ranks() is not None:
-        check_model(model_like(factory), plan.model)
+        check_model(model_like(factory), plan.model, recipe.device)
         check_agreement({"settings": json.dumps({**config, "machine": "", "date": ""}, sort_keys=True, default=str)})
     folder = folder_class().create(path, config)
     try:

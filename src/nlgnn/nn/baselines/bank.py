@@ -106,6 +106,13 @@ class FeatureBank(Model):
         members: Number of banks, each with its own loss. The logits are their mean.
         num_nodes: Number of nodes of the graph, for links.
         num_edge_types: Number of types of edges. Each adds the means over all neighbours by this type.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import FeatureBank
+        >>> model = FeatureBank(8, 16, 3)
+        >>> model(torch.randn(10, 8), torch.randint(10, (2, 30))).shape
+        torch.Size([10, 3])
     """
 
     uses_edge_weights = True

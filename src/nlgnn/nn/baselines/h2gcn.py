@@ -57,6 +57,13 @@ class H2GCN(Model):
         rounds: Number of rounds of propagation. H2GCN-1 has one, H2GCN-2 two.
         activation: Activation of the first embedding. It is relu or none.
         dropout: Share of units dropped before the classifier in training.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import H2GCN
+        >>> model = H2GCN(8, 16, 3)
+        >>> model(torch.randn(10, 8), torch.randint(10, (2, 30))).shape
+        torch.Size([10, 3])
     """
 
     over_ranks = True
