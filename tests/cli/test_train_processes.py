@@ -118,7 +118,16 @@ def test_killed_ranks_and_ctrl_c(tmp_path: Path) -> None:
     for name, command in commands.items():
         words = [*command, str(store), *long, "--out", name]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        parent = subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, start_new_session=True)
+        parent = subprocess.Popen(
+            words,
+            cwd=tmp_path,
+            env=environment,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(
+                signal.SIGINT, signal.default_int_handler
+            ),  # a shell may let it be ignored
+        )
         wait_for((tmp_path / name / "models" / "00.safetensors").exists)  # the first run is finished
         if name == "interrupted":
             os.killpg(parent.pid, signal.SIGINT)

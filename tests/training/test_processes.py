@@ -98,6 +98,7 @@ PLAN = Plan("planted-order", "nlgcn", runs=2, options={"epochs": 12, "stopping":
 
 def train_in_rank(path: Path, interrupt_at: int | None) -> None:
     """Train, or continue what is there; the last rank gets Ctrl-C in an epoch of the second run."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background, shells let it be ignored
     part, ranks = part_of_graph(lambda: GRAPHS["four classes"])
     epochs = 0
 
