@@ -168,7 +168,8 @@ def _choose(request: Request, started: float) -> None:
         return Member(found.factory, found.recipe, found.runs)
 
     def recall(entry: Entry) -> Member:
-        if entry.name not in trained:  # trained before an interruption
+        row, known = board.row(entry.name), trained.get(entry.name)
+        if known is None or (row is not None and len(known.finished) < row.runs):  # by another process, or earlier
             trained[entry.name], _ = read_trained(candidate_folder(path, entry.folder), graph)
         found = trained[entry.name]
         return Member(found.factory, found.recipe, found.runs)

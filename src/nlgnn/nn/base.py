@@ -99,6 +99,8 @@ class Model(nn.Module):
         stackable: Whether `torch.func.vmap` may train several models at once. A model that draws random numbers other
             than by `nlgnn.nn.kernels.dropout`, such as by `torch.nn.functional.dropout`, sets it to False.
         identifies_nodes: Whether the model knows nodes by their number and is of use on its own graph only.
+        accepts_more_nodes: Whether a model that knows nodes by their number takes a graph with further nodes after its
+            own, which are described by their links to its own nodes.
         reads_labels: Whether training labels are part of the input, as with `label_input`.
         uses_edge_weights: Whether edge weights change the result, where a graph has some.
         uses_edge_types: Whether types of edges change the result, where a graph has some.
@@ -123,6 +125,7 @@ class Model(nn.Module):
 
     stackable: bool = True
     identifies_nodes: bool = False
+    accepts_more_nodes: bool = False
     reads_labels: bool = False
     uses_edge_weights: bool = False
     uses_edge_types: bool = False

@@ -116,6 +116,7 @@ class FeatureBank(Model):
     """
 
     uses_edge_weights = True
+    accepts_more_nodes = True
 
     @checked
     def __init__(
