@@ -107,6 +107,7 @@ class Model(nn.Module):
         estimable: Whether memory can be estimated by training on small random graphs.
         can_recompute: Whether the model can compute in parts, and again in the backward pass, to save memory.
         recompute: Whether it does so. The trainer sets it.
+        over_ranks: Whether several processes can train the model, each with a range of the nodes.
         pretrains: Whether training starts with epochs on `pretrain_loss`, followed by `end_pretraining`.
 
     Example:
@@ -131,6 +132,7 @@ class Model(nn.Module):
     estimable: bool = True
     can_recompute: bool = False
     recompute: bool = False
+    over_ranks: bool = False
     pretrains: bool = False
 
     @property

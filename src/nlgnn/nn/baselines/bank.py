@@ -171,6 +171,11 @@ class FeatureBank(Model):
         )
         self.reset_parameters()
 
+    @property
+    def over_ranks(self) -> bool:  # type: ignore[override]
+        """Return whether each process can compute the inputs of its nodes, which links and types of edges prevent."""
+        return not self.links and self.num_edge_types == 0
+
     def reset_parameters(self) -> None:
         super().reset_parameters()
         nn.init.ones_(self.shares)
