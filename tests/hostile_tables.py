@@ -55,7 +55,7 @@ BAD_NODES: dict[str, tuple[str | bytes, str]] = {
     "binary, later": (b"id,label\na,x\n\x00\x01", r", line 3 contains a zero byte"),
     "workbook": (b"PK\x03\x04\x14\x00", r" is a zip archive or an Excel workbook, not a table\."),
     "PDF": (b"%PDF-1.7\n", r" is a PDF, not a table\."),
-    "wrong delimiter": ("id|label\na|x\nb|y\n", r" has no column 'label' for the labels\."),
+    "wrong delimiter": ("id:label\na:x\nb:y\n", r" has no column 'label' for the labels\."),
     "no such label": ("id,lable\na,x\nb,y\n", r" has no column 'label' for the labels\."),
     "duplicate ids": ("id,label\na,x\nb,y\na,x\n", r", line 4, column 'id' is 'a', which line 2 has already \(1 such"),
     "duplicate ids but for blanks": ("id,label\na,x\nb,y\n a ,x\n", r", line 4, column 'id' is 'a', which line 2 has"),

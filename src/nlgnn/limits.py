@@ -66,7 +66,9 @@ def room() -> tuple[int | None, str]:
     usable = None if free is None else int(SHARE_OF_FREE_MEMORY * free)
     if limit is None or (usable is not None and resident_bytes() + usable < limit):
         return usable, "" if usable is None else f"{show_size(usable)} can be used"
-    return max(0, limit - resident_bytes()), f"{show_size(limit)} are allowed (memory)"
+    resident = resident_bytes()
+    words = f"{show_size(limit)} are allowed (memory), of which the program itself takes {show_size(resident)}"
+    return max(0, limit - resident), words
 
 
 def require_memory(needed: int, what: object, how: str) -> None:

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from nlgnn.analysis import explain_node, sorted_sequence
 from nlgnn.analysis.explain import vote_homophily, votes_on
 from nlgnn.datasets.synthetic import planted_order_graph
+from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import prepare
 from nlgnn.nn.learned_order import LearnedOrder
 from nlgnn.nn.local import MLP
 from nlgnn.nn.neighbour_vote import SHARES, NeighbourVote
 from nlgnn.report.explanation import explain_in_run, explained_sections
+from nlgnn.report.figures.votes import save_votes, vote_rows
 from nlgnn.training.loop import evaluate
 from nlgnn.training.train import Plan, train
 
@@ -73,6 +75,40 @@ def test_the_explanation_has_them() -> None:
     assert one.vote_share == 2
     assert one.window == ()
     np.testing.assert_allclose(one.logits, logits_of(model)[5])
+
+
+def test_what_a_voter_has_in_common_with_the_node() -> None:
+    """Voters share the nodes that both link to, by name, whether the edges have a direction or not."""
+    edges = np.array([[5, 5, 5, 6, 7, 8, 9], [1, 2, 3, 2, 5, 1, 5]])
+    for directed in (True, False):
+        graph = replace(
+            GRAPH, edge_index=edges, directed=directed, node_names=tuple(f"n{node}" for node in range(GRAPH.num_nodes))
+        )
+        one = explain_node(model_on(graph), graph, 5)
+        pairs = [*zip(*edges, strict=True), *(() if directed else zip(*edges[::-1], strict=True))]
+        links = {node: {f"n{end}" for start, end in pairs if start == node} for node in range(GRAPH.num_nodes)}
+        assert one.num_links == len(links[5])
+        for voter in one.voters:
+            assert set(voter.shared) == links[5] & links[voter.node]
+            assert voter.linked == ((5, voter.node) in {*zip(*edges, strict=True), *zip(*edges[::-1], strict=True)})
+
+
+def test_the_picture_of_votes(tmp_path: Path) -> None:
+    one = explain_node(model_on(GRAPH), GRAPH, 5)
+    shared = [("a", "b"), ("b",), (), ("b", "c")]
+    voters = tuple(
+        replace(voter, shared=names) for voter, names in zip(one.voters, shared, strict=False)
+    )  # the weights fall
+    assert len(voters) == 4
+    nodes, lines = vote_rows(replace(one, voters=voters))
+    assert [node["node"] for node in nodes if node["kind"] == "linked by both"] == ["b", "a", "c"]
+    assert [node["node"] for node in nodes if node["kind"] == "voter"] == [voter.name for voter in voters]
+    assert len(lines) == 3 + 5  # from the node to those shared, and from these to voters
+    assert lines[3]["weight"] == 1
+    save_votes(one, tmp_path / "votes.svg")
+    assert f"weight {one.voters[0].weight:.2g}" in (tmp_path / "votes.svg").read_text()
+    with pytest.raises(OptionError, match="no node votes on '5'"):
+        save_votes(replace(one, voters=()), tmp_path / "none.svg")
 
 
 def test_the_sorted_sequence_of_votes_is_the_principal_order() -> None:

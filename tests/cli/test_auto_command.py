@@ -148,6 +148,14 @@ def test_models_that_fail(failing: set[str], command: Command, monkeypatch: pyte
     assert failed["entry"]["name"] == "mlp"
 
 
+def test_too_little_memory_for_most_models(command: Command) -> None:
+    done = command(*AUTO, "--memory", "1MiB")
+    assert done.code == 0, done.err
+    assert "would take about" in done.err
+    assert models() == {"logistic-own-columns"}
+    assert {row["reason"] for row in read("leaderboard")["rows"] if row["status"] == "failed"}
+
+
 def test_without_time_the_simplest_models_are_trained(command: Command) -> None:
     done = command(*[{"none": "0.01s"}.get(str(word), word) for word in AUTO])
     assert done.code == 0, done.err

@@ -278,3 +278,14 @@ def test_a_wrapped_system_beside_its_local_part(command: Command) -> None:
     assert labels == ["nl-linkx", "linkx", "nl-linkx, kernel 1", "nl-linkx, random order"]
     again = command("train", "--resume", "X", "--controls")
     assert figures(again.out) == figures(done.out)
+
+
+def test_estimate_trains_nothing(command: Command) -> None:
+    given = ("train", "mushroom-body", "--runs", 2, "--epochs", 9, "--estimate", "--out", "R")
+    shown = command(*given, "--model", "nlmlp").out
+    assert re.search(r"^Memory: about [\d.]+ \wiB at the peak", shown)
+    assert "for 2 runs of at most 9 epochs" in shown
+    assert not Path("R").exists()
+    refused = command(*given, "--model", "auto")
+    assert refused.code == 2
+    assert "--estimate needs a named model" in refused.err

@@ -20,6 +20,7 @@ from nlgnn.graph import Graph, Split
 from nlgnn.graph.features import FeaturesOnDisk
 from nlgnn.graph.store import GraphStore
 from nlgnn.graph.store_files import is_store
+from nlgnn.limits import memory_limit
 
 
 def small_graph(directed: bool = False) -> Graph:
@@ -221,3 +222,9 @@ def test_not_a_folder(tmp_path: Path) -> None:
         assert not is_store(tmp_path / name)
         with pytest.raises(DataError, match="not a folder"):
             GraphStore.open(tmp_path / name)
+
+
+def test_a_graph_that_does_not_fit_into_memory(tmp_path: Path) -> None:
+    store = GraphStore.write(small_graph(), tmp_path / "store")
+    with memory_limit("1MiB"), pytest.raises(DataError, match="store would take about"):
+        store.to_graph()

@@ -63,7 +63,7 @@ def measured(tmp_path: Path) -> dict[str, Rows]:
     """Return tables of texas (best published figure 88.4), actor (38.0), pubmed (90.2) and a held-out graph."""
     texas = [row("mlp", [88.0, 89.0]), row(BEST, [89.0, 90.0]), row(OWN, [70.0, 72.0])]
     texas += [row("sage, non-local, kernel 1", [99.0, 99.0], control=True)]
-    texas += [row("gat", [], status="not started"), row("gcn", [99.0, None])]
+    texas += [row("gat", [], status="not started"), row("gcn", [99.0, None], postponed=0)]
     write(tmp_path, "texas", "10m", "mlp", texas, 630.0, category="first")
     write(tmp_path, "texas", "1m", OWN, texas[2:], 45.0)
     weights = {"weights": {"mlp": 0.75, OWN: 0.25}}
@@ -79,6 +79,25 @@ def test_goals(measured: dict[str, Rows]) -> None:
     assert list(large.values())[1:] == ["3 of 15", "1 of 3", "2 of 3", "0.17", "105 %"]  # regrets 1, -0.5 and 0
     small = first(measured["Goals"], budget="1m")
     assert list(small.values())[1:] == ["1 of 15", "0 of 1", "0 of 1", "18.50", "75 %"]
+    assert list(first(measured["Goals"], budget="reached").values())[2:] == ["…"] * 4
+
+
+def test_goals_that_are_reached_or_missed(tmp_path: Path) -> None:
+    for graph in ("texas", "actor", "cora", "citeseer", "wisconsin"):
+        write(tmp_path, graph, "10m", BEST, [row(BEST, [99.0, 99.0])], 700.0)
+    reached = first(tables(tmp_path)["Goals"], budget="reached")
+    assert list(reached.values())[2:] == ["yes", "…", "…", "no"]
+
+
+def test_a_model_without_time_for_all_runs(tmp_path: Path) -> None:
+    """It is compared on the runs that it has: the first split is an easy one."""
+    rows = [row("mlp", [90.0, 70.0]), row(BEST, [91.0, None], postponed=1), row("gat", [85.0, None], postponed=1)]
+    write(tmp_path, "texas", "10m", "mlp", rows, 30.0)
+    write(tmp_path, "texas", "1m", "gat", rows[2:], 3.0)
+    texas = first(tables(tmp_path)["Test figures: graphs of the benchmark"], graph="texas")
+    assert texas["auto, 1m"] == "85.0 (1 of 2 runs)"
+    assert texas["best entry in hindsight"] == "91.0 (1 of 2 runs)"
+    assert (texas["regret, 10m"], texas["regret, 1m"]) == ("+1.0", "+6.0")
 
 
 def test_figures_of_a_graph(measured: dict[str, Rows]) -> None:

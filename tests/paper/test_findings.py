@@ -58,6 +58,15 @@ def test_the_distance_from_the_paper_is_shown(tmp_path: Path) -> None:
     assert best(tmp_path, "wisconsin")["chosen"] == "…"
 
 
+def test_the_program_is_shown_next_to_the_paper(tmp_path: Path) -> None:
+    write_framework(tmp_path, "texas-nlmlp", [80.0, 81.0])
+    rows = {
+        row["dataset"]: list(row.values())[1:] for row in shown(tmp_path)["NLMLP: the paper, its program and ours"].rows
+    }
+    assert rows["texas"] == ["85.4 ± 3.8", "81.0 ± 4.4", "80.5 ± 0.7", "-0.5", "-4.9"]
+    assert rows["wisconsin"] == ["87.3 ± 4.3", "83.7 ± 2.8", "…", "…", "…"]
+
+
 def test_controls_are_paired(tmp_path: Path) -> None:
     assert control_sections(read_cells(plans.result_cells(tmp_path), tmp_path)) == []
     write_framework(tmp_path, "texas-nlmlp", [70.0, 80.0, 90.0])

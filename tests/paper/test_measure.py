@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from experiment_samples import small_graph
 from nlgnn.errors import DataError, NlgnnError
 from nlgnn.graph.graph import Graph
 from nlgnn.paper import measure
-from nlgnn.paper.cell import Cell
+from nlgnn.paper.cell import Cell, cell_path
 from nlgnn.paper.measure import run_cell, timed_systems
 from nlgnn.paper.order_cells import order_cells
 from nlgnn.paper.plans import dataset_cells, efficiency_cells
@@ -170,6 +171,14 @@ def test_step_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result["threads"] == 1
     with pytest.raises(DataError, match="measured with epochs=20; now it is 500"):
         run_cell(cell, tmp_path)
+
+
+def test_step_times_are_not_measured_on_a_busy_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = efficiency_cells(tmp_path)[0]
+    monkeypatch.setattr(os, "getloadavg", lambda: (1.51, 0.0, 0.0))
+    with pytest.raises(NlgnnError, match=r"load of this machine is 1\.51"):
+        run_cell(cell, tmp_path)
+    assert not cell_path(cell, tmp_path).exists()
 
 
 def test_a_system_stops_after_its_seconds() -> None:

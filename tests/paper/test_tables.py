@@ -15,6 +15,8 @@ from nlgnn.paper.cell import read_cells
 from nlgnn.paper.measure import run_cell
 from nlgnn.paper.pages import TABLES
 from nlgnn.paper.tables import (
+    agreement_cells,
+    agreement_sections,
     dataset_sections,
     efficiency_sections,
     verdict_sections,
@@ -100,9 +102,9 @@ def test_accuracies_next_to_the_paper(tmp_path: Path) -> None:
         "First category (table 3): wisconsin",
     ]
     rows = {(row["system"], row["splits"]): (row["texas"], row["paper, texas"]) for row in sections[0].rows}
-    assert rows["nlmlp", "random-60"] == ("85.0 ± 1.4 ✓", "85.4 ± 3.8")
-    assert rows["nlmlp", "geom-gcn"] == ("91.0 ± 1.4 ▲", "85.4 ± 3.8")
-    assert rows["mlp", "random-60"] == ("61.0 ± 1.4† ▼", "81.3 ± 7.1")
+    assert rows["nlmlp", "random-60"] == ("85.0 ± 1.4 ✓ -0.4", "85.4 ± 3.8")
+    assert rows["nlmlp", "geom-gcn"] == ("91.0 ± 1.4 ▲ +5.6", "85.4 ± 3.8")
+    assert rows["mlp", "random-60"] == ("61.0 ± 1.4† ▼ -20.3", "81.3 ± 7.1")
     assert rows["h2gcn", "geom-gcn"] == ("…", "84.9 ± 6.8")
     assert next(iter(rows))[0] == "mlp"
     assert list(rows)[-1][0] == "nlmlp"
@@ -114,7 +116,7 @@ def test_validation_accuracies(tmp_path: Path) -> None:
     write_framework(tmp_path, "texas-gcn", [10.0, 12.0], [68.0, 69.0])
     table = TABLES["categories"]
     rows = TABLES["categories"].sections(read_cells(table.cells(tmp_path), tmp_path))[0].rows
-    assert [row["texas"] for row in rows] == ["…", "68.5 ± 0.7 ✓", "…"]
+    assert [row["texas"] for row in rows] == ["…", "68.5 ± 0.7 ✓ +0.4", "…"]
     last = TABLES["categories"].sections(read_cells(table.cells(tmp_path), tmp_path))[-1]
     assert "snap-patents" in last.title
     assert last.rows[0]["snap-patents"] == "files not here"
@@ -123,8 +125,21 @@ def test_validation_accuracies(tmp_path: Path) -> None:
 def test_splits_of_cpgnn(tmp_path: Path) -> None:
     write_framework(tmp_path, "chameleon-nlgcn", [59.0, 61.0], protocol="random-10")
     rows = TABLES["cpgcn"].sections(read_cells(plans.cpgcn_cells(tmp_path), tmp_path))[0].rows
-    assert rows[-1]["chameleon"] == "60.0 ± 1.4 ✓"
+    assert rows[-1]["chameleon"] == "60.0 ± 1.4 ✓ +0.0"
     assert rows[-1]["paper, chameleon"] == "60.0"
+
+
+def test_agreement_is_counted_by_table(tmp_path: Path) -> None:
+    """Non-local models on the public splits are not counted, nor are older cells left out."""
+    write_framework(tmp_path, "texas-nlmlp", [84.0, 86.0])
+    write_framework(tmp_path, "texas-mlp", [60.0, 62.0], [90.0, 92.0], **OLD)
+    write_framework(tmp_path, "texas-nlmlp", [10.0, 12.0], protocol="geom-gcn")
+    (section,) = agreement_sections(read_cells(agreement_cells(tmp_path), tmp_path))
+    rows = {row["table"]: list(row.values())[1:] for row in section.rows}
+    assert rows["best validation (table 2)"][1:5] == ["1", "0", "1", "0"]  # compared, ✓, ▲, ▼
+    assert rows["all graphs (table 5)"] == ["93", "2", "1", "0", "1", "-10.4", "10.4", "-20.3, mlp on texas†"]
+    assert rows["first category (table 3)"][:5] == ["24", "2", "1", "0", "1"]
+    assert rows["splits of CPGNN"] == ["4", "0", "0", "0", "0", "…", "…", "…"]
 
 
 def test_verdicts(tmp_path: Path) -> None:

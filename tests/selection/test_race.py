@@ -119,6 +119,9 @@ def test_findings() -> None:
     assert len(found) == 4  # the control of the non-local model is missing
     alone = [str(one) for one in findings(board(*(replace(one, validation=one.validation[:1]) for one in rows)))]
     assert "Neighbours cannot be judged on one run" in alone[0]
+    lucky = replace(row("mlp, again", 53, without_edges=True), validation=[{"accuracy": 53.0}, {}, {}], postponed=2)
+    found = {finding.subject: finding for finding in findings(board(lucky, *rows))}
+    assert found["Neighbours"].other == "mlp"  # two runs in common are needed for an interval
 
 
 def trainer(graph: Graph, splits: list[Split]) -> Any:

@@ -46,6 +46,13 @@ def test_number_of_runs_that_there_is_time_for(monkeypatch: pytest.MonkeyPatch) 
         limit([]) if now - limit.begun < 35 else None
     with pytest.raises(OutOfTimeError):
         limit([])
+    prepared = TimeLimit(Countdown(1000), 10, True, most=9)
+    now += 8
+    assert not prepared.within_run(None)
+    assert prepared.first_step is None
+    now += 2
+    with pytest.raises(OutOfTimeError):
+        prepared.within_run(None)
     late = TimeLimit(Countdown(9, -1), 3, True)
     now += 1
     with pytest.raises(OutOfTimeError, match="no time is left"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 import warnings
 import weakref
 from pathlib import Path
@@ -256,3 +257,18 @@ def test_real_graphs(name: str, data_root: Path) -> None:
     node = int(np.flatnonzero(split.train)[0])
     known[node] = (known[node] + 1) % graph.num_classes
     assert (table.label_shares(known, graph.num_classes)[node] == shares[node]).all()
+
+
+def test_memory_beyond_the_table_does_not_grow_with_columns_times_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbour_statistics, "VALUES_AT_ONCE", 1 << 15)
+    monkeypatch.setattr(structural, "PATHS_AT_ONCE", 1 << 15)
+    rng = np.random.default_rng(0)
+    nodes, edges, columns = 2_000, 60_000, 16
+    x = rng.random((nodes, columns)).astype(np.float32)
+    graph = Graph(x, rng.integers(nodes, size=(2, edges)), np.zeros(nodes, int), directed=True)
+    _ = graph.directed_adjacency, graph.undirected_adjacency
+    tracemalloc.start()
+    table = make_table(graph, Blocks())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.5 * table.values.nbytes + 60 * edges  # all values of one direction are 64 bytes per edge, and more

@@ -123,6 +123,10 @@ ALIKE: dict[str, tuple[str | bytes, str | bytes, dict[str, Any]]] = {
     "all cells in quotes": (re.sub(r"[\w.]+", r'"\g<0>"', PLAIN), re.sub(r"\w+", r'"\g<0>"', EDGES), {}),
     "tabs under the name of commas": (PLAIN.replace(",", "\t"), EDGES.replace(",", "\t"), {}),
     "semicolons and decimal commas": (PLAIN.replace(",", ";").replace(".", ","), EDGES.replace(",", ";"), {}),
+    "vertical bars": (PLAIN.replace(",", "|"), EDGES.replace(",", "|"), {}),
+    "a line of Excel about the delimiter": ("sep=,\n" + PLAIN, "sep=,\r\n" + EDGES, {}),
+    "a line of Excel about semicolons": ('"sep=;"\n' + PLAIN.replace(",", ";"), EDGES, {}),
+    "the number of an edge before its ends": (PLAIN, "no,amount,to_account,from_account\n1,5,n1,n0\n2,6,n3,n2\n", {}),
     "blanks around cells": (PLAIN.replace(",", " , "), EDGES.replace(",", " , "), {}),
     "columns in another order": (
         "c,label,id\n1.5,a,n0\n2,b,n1\n3,a,n2\n4,b,n3\n",
@@ -143,6 +147,19 @@ ALIKE: dict[str, tuple[str | bytes, str | bytes, dict[str, Any]]] = {
         {},
     ),
 }
+
+
+@each_of(("nodes", "edges"), [("1,2,3,4", "1.0,2.0"), ("1.0,2.0,3.0,4.0", "1,2"), ("1.0,2.0,3.0,4.0", "1.0,2.0")])
+def test_ids_that_were_written_with_a_point(tmp_path: Path, nodes: str, edges: str) -> None:
+    rows = "".join(f"{node},{'ab'[row % 2]}\n" for row, node in enumerate(nodes.split(",")))
+    found = read(tmp_path, f"id,label\n{rows}", f"source,target\n{edges}\n").graph
+    assert found.node_names == ("1", "2", "3", "4")
+    assert found.edge_index.tolist() == [[0], [1]]
+
+
+def test_ids_of_which_some_have_a_point_stay_as_they_are(tmp_path: Path) -> None:
+    nodes = "id,label\n1.0,a\n1.1,b\n2.0,a\n"
+    assert read(tmp_path, nodes, "source,target\n1.1,2.0\n").graph.node_names == ("1.0", "1.1", "2.0")
 
 
 @each_of(("nodes", "edges", "options"), ALIKE.values(), ids=ALIKE)

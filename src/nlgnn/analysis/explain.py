@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from nlgnn.analysis.contributions import Explanations, Figures, SortedPass, convolutions_to_split, evaluate_on
 from nlgnn.errors import DataError, OptionError
+from nlgnn.graph.descriptions import adjacency
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import evaluating, prepare
 from nlgnn.nn.neighbour_vote import SHARES, NeighbourVote
@@ -45,10 +46,19 @@ class WindowNode(NodeFacts):
 
 @dataclass(frozen=True, eq=False)
 class Voter(NodeFacts):
-    """A training node that votes on the explained one, and its contribution to the logit of each class."""
+    """A training node that votes on the explained one, and its contribution to the logit of each class.
+
+    Attributes:
+        weight: The weight of its vote.
+        contributions: What it adds to the logit of each class.
+        linked: Whether it is a neighbour of the explained node in the graph.
+        shared: The names of the nodes that both link to, by number; neighbours if edges have no direction.
+    """
 
     weight: float
     contributions: Figures
+    linked: bool = False
+    shared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +71,7 @@ class Explanation(NodeFacts):
         other_class: The class of the label if it is not predicted, else the second most probable class.
         voters: Training nodes that voted, by falling weight. The logits are `own` plus their contributions.
         vote_share: The factor of all votes; None for a model without votes.
+        num_links: The number of nodes that the node links to; its neighbours if edges have no direction.
         by_column: What each column adds to the scores of this node, for a shallow model that can say.
     """
 
@@ -78,6 +89,7 @@ class Explanation(NodeFacts):
     why_no_window: str | None = None
     voters: tuple[Voter, ...] = ()
     vote_share: float | None = None
+    num_links: int = 0
     by_column: Contributions | None = None
 
     @property
@@ -146,7 +158,7 @@ def explain_node(model: nn.Module | ShallowModel, graph: Graph, node: int | np.i
         why_no_window=why_no_window,
         by_column=columns,
         **_of_split(split, graph, predictions) if split else {},
-        **_of_votes(votes, graph, predictions) if votes else {},
+        **_of_votes(votes, graph, number, predictions) if votes else {},
     )
 
 
@@ -154,10 +166,14 @@ def node_facts(graph: Graph, predictions: NDArray[np.int64], node: int) -> dict[
     """Return the arguments of `NodeFacts` for one node."""
     return {
         "node": node,
-        "name": str(node) if graph.node_names is None else graph.node_names[node],
+        "name": _name(graph, node),
         "label": graph.class_names[graph.y[node]] if graph.y[node] >= 0 else None,
         "prediction": graph.class_names[predictions[node]],
     }
+
+
+def _name(graph: Graph, node: int) -> str:
+    return str(node) if graph.node_names is None else graph.node_names[node]
 
 
 def _of_split(split: Explanations, graph: Graph, predictions: NDArray[np.int64]) -> dict[str, Any]:
@@ -172,19 +188,20 @@ def _of_split(split: Explanations, graph: Graph, predictions: NDArray[np.int64])
     return {"window": window, **figures, "position": int(split.position[0]), "score": float(split.score[0])}
 
 
-def _of_votes(votes: Votes, graph: Graph, predictions: NDArray[np.int64]) -> dict[str, Any]:
-    voters = tuple(
-        Voter(
-            # The label that the node votes with, also where the graph given does not show it.
-            **node_facts(graph, predictions, node) | {"label": graph.class_names[label]},
-            weight=weight,
-            contributions=contributions,
-        )
-        for node, label, weight, contributions in zip(
-            votes.nodes.tolist(), votes.labels.tolist(), votes.weights.tolist(), votes.contributions, strict=True
-        )
-    )
-    return {"voters": voters, "vote_share": votes.share, "own": votes.own, "silenced": votes.own}
+def _of_votes(votes: Votes, graph: Graph, node: int, predictions: NDArray[np.int64]) -> dict[str, Any]:
+    links, near = adjacency(graph, "out-"), set(adjacency(graph)[[node]].indices.tolist())
+    own = links[[node]].indices
+    voters = []
+    for other, label, weight, added in zip(
+        votes.nodes.tolist(), votes.labels.tolist(), votes.weights.tolist(), votes.contributions, strict=True
+    ):
+        shared = np.intersect1d(own, links[[other]].indices).tolist()
+        # The label that the node votes with, also where the graph given does not show it.
+        facts = node_facts(graph, predictions, other) | {"label": graph.class_names[label]}
+        names = tuple(_name(graph, one) for one in shared)
+        voters.append(Voter(**facts, weight=weight, contributions=added, linked=other in near, shared=names))
+    figures = {"own": votes.own, "silenced": votes.own}
+    return {"voters": tuple(voters), "vote_share": votes.share, "num_links": len(own), **figures}
 
 
 def _other_class(logits: Figures, label: int) -> int | None:

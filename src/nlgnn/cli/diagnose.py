@@ -5,22 +5,27 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nlgnn.cli.console import console, errors, telling_report
 from nlgnn.cli.given_graph import given_graph, own_tables
 from nlgnn.cli.options import FLAGS, given_flags, with_flags
-from nlgnn.errors import NlgnnError
+from nlgnn.errors import NlgnnError, OptionError
 from nlgnn.files import refuse_existing, write_text
+
+if TYPE_CHECKING:
+    from nlgnn.graph.graph import Graph
+    from nlgnn.report.table import Section
 
 
 def diagnose(**flags: Any) -> None:
     """Find out whether neighbours help.
 
     Describe the graph, train MLP, GCN and a small GAT on five to ten splits, and print the category of the graph and
-    what to run next.
+    what to run next. A graph store is only described.
     """
     from nlgnn.training.recipe import Recipe
 
@@ -32,7 +37,6 @@ def diagnose(**flags: Any) -> None:
     wanted = given_graph("diagnose", given.get("graph"), own_tables(given), "allow_unverified" in given)
 
     from nlgnn.report.diagnosis_page import write_diagnosis_page
-    from nlgnn.report.table import Section
     from nlgnn.report.text import sections_page
     from nlgnn.selection import diagnosis as experiment
 
@@ -42,6 +46,9 @@ def diagnose(**flags: Any) -> None:
             console.print()
 
     loaded = wanted.load()
+    if wanted.tables is not None and wanted.tables.is_store:
+        _describe(loaded, given, show)
+        return
     try:
         asked: dict[str, Any] = {name: given.get(name) for name in ("splits", "metric")} | {
             "controls": "controls" in given
@@ -64,6 +71,24 @@ def diagnose(**flags: Any) -> None:
 
 
 with_flags(diagnose, FLAGS["diagnose"])
+
+
+def _describe(graph: Graph, given: Mapping[str, Any], show: Callable[[list[Section]], None]) -> None:
+    """Show the profile of a graph without trainings."""
+    from nlgnn.graph.splits import make_splits
+    from nlgnn.selection.diagnosis import own_protocol
+    from nlgnn.selection.evidence import MOST_SPLITS
+    from nlgnn.selection.profile import portray
+
+    for name in ("controls", "metric", "out"):
+        if name in given:
+            raise OptionError(f"--{name} is for trainings, but a store is only described.", f"Leave --{name} out.")
+    portrait = portray(graph, make_splits(graph, given.get("splits") or own_protocol(graph), MOST_SPLITS))
+    show(portrait.sections())
+    if "as_json" in given:
+        sys.stdout.write(json.dumps({"graph": graph.name, "portrait": portrait.to_dict()}, indent=2) + "\n")
+    else:
+        console.print("Nothing was trained, because the graph is in a store.")
 
 
 def check_new_folder(path: Path) -> None:

@@ -34,6 +34,10 @@ def explain(
         typer.Option(help="Table of reasons: .csv, .parquet, .jsonl or - (print).", show_default=False),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    picture: Annotated[
+        Path | None,
+        typer.Option(help="Also draw the votes on the node into this .svg or .png file.", show_default=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")] = False,
     model: OwnModel = None,
 ) -> None:
@@ -58,6 +62,8 @@ def explain(
     if every == bool(nodes):
         what = "--all and nodes exclude each other." if every else "No node was given."
         raise OptionError(what, "Give numbers or names of nodes, or --all.")
+    if picture is not None and (every or len(nodes or ()) != 1):
+        raise OptionError("--picture draws a single node.", "Name one node, or leave --picture out.")
     if out is not None:
         check_table_path(out, replace=force)
     trained, graph = read_trained(folder)
@@ -78,6 +84,10 @@ def explain(
     else:
         with errors.status(f"evaluating {trained.plan.model} on {graph.name}"):
             explained = explain_in_run(trained, graph, chosen[0], run)
+        if picture is not None:
+            from nlgnn.report.figures.votes import save_votes
+
+            save_votes(explained.explanation, picture)
         if as_json:
             _print_json(explained.to_dict(top) | {"reasons": reasons_dict(reasons[0], top)})
         else:

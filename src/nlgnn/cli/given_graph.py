@@ -7,12 +7,14 @@ import os
 import shlex
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nlgnn.cli.console import column_table, errors
 from nlgnn.cli.options import NOT_IN_GRAPHML, NOT_IN_NPZ, ROLES, TABLE_FLAGS
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.splits import GROUP, TIME
+from nlgnn.graph.store_files import HEADER, is_store
 
 if TYPE_CHECKING:
     from nlgnn.datasets import Dataset
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 def own_tables(settings: dict[str, Any]) -> OwnTables | None:
     """Take the user's own tables out of the settings of a command; return None if there are none."""
     given = {name: value for name in TABLE_FLAGS if (value := settings.pop(name, None)) is not None}
+    if names_store(settings.get("graph")):
+        given.setdefault("graph_file", Path(settings["graph"]))
     if not given:
         return None
     if not given.keys() & {"nodes", "edges", "graph_file"}:
@@ -36,9 +40,11 @@ def own_tables(settings: dict[str, Any]) -> OwnTables | None:
 
     if path := given.get("graph_file"):
         check_graph_file(path)
-        for name in given.keys() & (NOT_IN_GRAPHML if has_columns(path) else NOT_IN_NPZ):
+        unfit = NOT_IN_GRAPHML if has_columns(path) else NOT_IN_NPZ
+        for name in given.keys() & (unfit | {"directed_edges"} if is_store(path) else unfit):
             flag = f"--{name.replace('_', '-')}"
-            raise OptionError(f"{flag} does not apply to {path}, which has no such columns.", f"Leave {flag} out.")
+            why = "which states the direction" if name == "directed_edges" else "which has no such columns"
+            raise OptionError(f"{flag} does not apply to {path}, {why}.", f"Leave {flag} out.")
     roles: dict[str, Any] = {ROLES[name]: value for name, value in given.items() if name != "kind"}
     roles |= {name: tuple(roles[name]) for name in ("drop", "keep") if name in roles}
     return OwnTables.at(**roles, kind=parsed_kinds(given.get("kind", ())))
@@ -56,8 +62,23 @@ def check_protocol_of_columns(given: Mapping[str, Any], protocol: str | None) ->
             return
 
 
+def names_store(graph: object) -> bool:
+    """Return whether the graph of a command is the folder of a store; the name of a graph has precedence."""
+    if not isinstance(graph, str) or not is_store(graph):
+        return False
+    from nlgnn.datasets import describe
+
+    try:
+        describe(graph)
+    except DataError:
+        return True
+    return False
+
+
 def check_label(given: Mapping[str, Any]) -> None:
     """Raise if tables are given without the column of their labels."""
+    if given.get("graph_file") is not None and is_store(given["graph_file"]):
+        return
     if given.get("label") is None and not str(given.get("graph_file")).lower().endswith(".npz"):
         raise OptionError("No label column was given.", "Pass --label COLUMN. Blank cells are unknown labels.")
 
@@ -89,7 +110,7 @@ def given_graph(command: str, name: str | None, tables: OwnTables | None, allow_
         OptionError: If no graph or two graphs are given.
         DataError: If there is no graph of that name, or the tables cannot be read.
     """
-    if tables is not None and name is not None:
+    if tables is not None and name is not None and not (tables.is_store and names_store(name)):
         raise OptionError(f"Both the graph {name!r} and tables are given.", "Leave one of them out.")
     if tables is not None:
         return _read(tables)
@@ -112,6 +133,10 @@ def describe_graph(command: str, name: str | None) -> Dataset:
     except DataError:
         from nlgnn.tables.graph_files import GRAPH_FILES, has_columns
         from nlgnn.tables.table_files import TABLE_FILES
+
+        if os.path.isdir(name):
+            what = f"{name} is a folder, but no graph store: it has no {HEADER}."
+            raise OptionError(what, "Name a folder that `nlgnn store` wrote.") from None
 
         if not (os.path.isfile(name) or name.lower().endswith((*TABLE_FILES, *GRAPH_FILES))):
             raise

@@ -25,7 +25,7 @@ from typer.core import TyperArgument, TyperCommand, TyperOption
 
 from nlgnn import __version__
 from nlgnn.cli.console import began, console, errors, told_warnings
-from nlgnn.cli.given_graph import check_label, describe_graph
+from nlgnn.cli.given_graph import check_label, describe_graph, names_store
 from nlgnn.cli.options import (
     FLAGS,
     PANELS,
@@ -42,10 +42,12 @@ from nlgnn.cli.options import (
 from nlgnn.cli.outages import outage
 from nlgnn.errors import NlgnnError, OptionError, nearest
 from nlgnn.files import refuse_existing
+from nlgnn.graph.store_files import is_store
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 COMMANDS = (
     *("train", "tune", "diagnose", "predict", "report", "leaderboard", "explain", "export", "demo"),
+    *("store", "plan"),
     *("datasets", "models", "info", "reproduce"),
 )
 GENERATED = {
@@ -228,7 +230,8 @@ def _check_values(command: str, values: dict[str, Any], arguments: list[str]) ->
     Recipe(**{name: value for name, value in values.items() if name in Recipe.model_fields and "," not in str(value)})
     files = [name for name in ("nodes", "edges", "graph_file") if name in values]
     for name in files:
-        check_is_file(values[name])
+        if not (name == "graph_file" and is_store(values[name])):
+            check_is_file(values[name])
     if "resume" in values:
         return
     if "config" in values:
@@ -238,8 +241,8 @@ def _check_values(command: str, values: dict[str, Any], arguments: list[str]) ->
         check_label(values)
     # An unknown option, or its value, may be taken for the graph here.
     elif not values.keys() & TABLE_FLAGS.keys() and graph in (None, *arguments[:1]) and not str(graph).startswith("-"):
-        dataset = describe_graph(command, graph)
-        if "splits" in values:
+        dataset = None if names_store(graph) else describe_graph(command, graph)
+        if dataset is not None and "splits" in values:
             from nlgnn.graph.splits import check_protocol
 
             check_protocol(values["splits"], dataset.name, dataset.protocols)

@@ -71,7 +71,7 @@ OwnModel = Annotated[
 TABLE_FLAGS: Flags = {
     "nodes": (Path, option("Table with one row per node (CSV, Parquet …).", GRAPH)),
     "edges": (Path, option("Table with one row per edge.", GRAPH)),
-    "graph_file": (Path, option("Both in one file: .graphml or .npz.", GRAPH)),
+    "graph_file": (Path, option("Both in one: .graphml, .npz or a graph store.", GRAPH)),
     "label": (str, option("Column of labels; blank cells are unknown.", GRAPH)),
     "id_column": (str, option("Column of node ids.", TABLES, default="detected")),
     "source_column": (str, option("Column of edge sources (--target-column: targets).", TABLES, default="detected")),
@@ -92,7 +92,9 @@ TABLE_FLAGS: Flags = {
 GRAPH_FLAGS: Flags = {
     "graph": (
         str,
-        typer.Argument(help="A named graph; `nlgnn datasets` lists them.", show_default=False, rich_help_panel=GRAPH),
+        typer.Argument(
+            help="A named graph (`nlgnn datasets`), or a graph store.", show_default=False, rich_help_panel=GRAPH
+        ),
     ),
     **TABLE_FLAGS,
     "splits": (str, option("random-60, random-10 or a protocol of the graph.", GRAPH)),
@@ -104,6 +106,7 @@ MODEL_FLAGS: Flags = {
     "preset": (str, option("paper, released or robust; chosen by the graph.", RUN)),
     "config": (Path, option("TOML file with any of these options.", RUN)),
 }
+NOT_IN_STORES = {"graph_file", "edge_time_column", "edge_type_column"}
 FLAGS: Mapping[str, Flags] = {
     "train": {
         **MODEL_FLAGS,
@@ -111,6 +114,7 @@ FLAGS: Mapping[str, Flags] = {
         "time_budget": (str, option("Time for auto: 90s, 5m, 1h or none.", RUN, default="10m")),
         "ensemble": (bool, option("Whether auto may average models.", RUN, "--ensemble/--no-ensemble", default="yes")),
         "controls": (bool, option("Also train the controls of a non-local model.", RUN, "--controls")),
+        "estimate": (bool, option("Print the memory and time that it needs, and stop.", RUN, "--estimate")),
         "threshold": (str, option("best-f1, precision=0.9, recall=0.8 or 0.3.", RUN)),
         "cost": (str, option("Costs of errors, such as fraud:10,legit:fraud:2.", RUN)),
         "resume": (Path, option("Continue an interrupted run folder.", RUN)),
@@ -128,6 +132,15 @@ FLAGS: Mapping[str, Flags] = {
         "storage": (str, option("Shared database: postgresql://...", OUTPUT)),
         "as_json": (bool, option("Print every setting as JSON.", OUTPUT, "--json")),
     },
+    "store": {
+        "places": (
+            list[str],
+            typer.Argument(help="The new folder, after a named graph or without one.", metavar="[GRAPH] OUT"),
+        ),
+        **{name: flag for name, flag in TABLE_FLAGS.items() if name not in NOT_IN_STORES},
+        "renumber": (bool, option("Give neighbours near numbers.", OUTPUT, "--renumber")),
+        "memory": (str, option("Limit, such as 4GiB.", EXECUTION, default="half of all")),
+    },
     "diagnose": {
         **GRAPH_FLAGS,
         "metric": (str, option("Metric, such as accuracy, macro-f1 or roc-auc.", RUN, default="accuracy")),
@@ -137,7 +150,7 @@ FLAGS: Mapping[str, Flags] = {
     },
 }
 # Options that decide how a command runs. A TOML file does not contain them.
-NOT_IN_TOML = {"config", "resume", "allow_unverified", "tensorboard", "mlflow", "as_json"}
+NOT_IN_TOML = {"config", "resume", "allow_unverified", "tensorboard", "mlflow", "as_json", "estimate"}
 NOT_IN_GRAPHML = {"nodes", "edges", "id_column", "source_column", "target_column", "unknown_nodes"}
 CHOICES = {"drop", "keep", "kind", "drop_leaks"}  # of columns
 NOT_IN_NPZ = {*NOT_IN_GRAPHML, *CHOICES, "label", "split_column", "weight_column"}

@@ -90,12 +90,29 @@ def train_graph(**flags: Any) -> None:
     trackers: dict[str, Any] = {name: given.pop(name) for name in ("tensorboard", "mlflow") if name in given}
     if trackers:
         check_trackers(**trackers)
+    if given.pop("estimate", False):
+        _estimate(given)
+        return
     request = (_resumed if "resume" in given else _begun)(given, trackers)
     with _way_to_go_on(request), keeping(_kept(request)):
         if request.plan.model == AUTO:
             _choose(request, started)
         else:
             _train_with_controls(request, hint="resume" not in given)
+
+
+def _estimate(given: dict[str, Any]) -> None:
+    """Print what a training of a named model needs; create no folder."""
+    from nlgnn.training.requirements import estimate_requirements
+
+    if "resume" in given or str(given.get("model", "")).lower() == AUTO or "time_budget" in given:
+        raise OptionError("--estimate needs a named model.", "Pass --model nlgcn, without --resume.")
+    given.setdefault("model", "nlgcn")
+    plan, _, graph, *_ = _begun(given, {})
+    factory, recipe = configure(plan.model, graph, plan.preset, **plan.options)
+    splits = make_splits(graph, plan.protocol, plan.runs)
+    needed = estimate_requirements(factory, graph, splits, recipe)
+    console.print(str(needed), soft_wrap=True, markup=False)
 
 
 def _train_with_controls(request: Request, hint: bool) -> None:
@@ -245,9 +262,12 @@ def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
 
 
 def _with_direction(plan: Plan, graph: Graph) -> tuple[Plan, Graph]:
-    """Return a plan on a user's tables with directed edges, unless all edges lead both ways, and its graph."""
+    """Return a plan on a user's tables with directed edges, unless all edges lead both ways, and its graph.
+
+    A store decides about the direction itself.
+    """
     tables = plan.tables
-    if tables is None or graph.directed or is_symmetric(graph):
+    if tables is None or tables.is_store or graph.directed or is_symmetric(graph):
         return plan, graph
     tables = replace(tables, directed=True)
     found = tables.read()  # features that are made from the edges change with it

@@ -17,6 +17,7 @@ from nlgnn.files import sha256_of, write_whole_folder
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.graph.store_files import (
+    ENCODER,
     IDS,
     NO_PART,
     TEST,
@@ -30,12 +31,14 @@ from nlgnn.graph.store_files import (
     stored_array,
 )
 from nlgnn.graph.store_writer import write_graph
+from nlgnn.limits import require_memory
 
 if TYPE_CHECKING:
     import polars as pl
 
 # Features up to this size are read into memory, as those of tables are.
 IN_MEMORY_BYTES = 1 << 30
+BYTES_PER_NODE, BYTES_PER_ENTRY = 120, 40  # of a whole graph, besides its features
 
 
 class Rows(NamedTuple):
@@ -104,8 +107,8 @@ class GraphStore:
             arrays[name] = stored_array(folder / name, types, shape)
             if name not in header.sha256:
                 raise damaged(folder, f"there is no checksum of {name}")
-        if IDS in header.sha256:
-            check_regular(folder / IDS)
+        for name in {IDS, ENCODER} & header.sha256.keys():
+            check_regular(folder / name)
         return cls(folder, header, arrays)
 
     @classmethod
@@ -226,13 +229,16 @@ class GraphStore:
         Raises:
             DataError: If a file is damaged.
         """
+        if on_disk is None:
+            on_disk = 4 * self.nodes * self.features > IN_MEMORY_BYTES
+        needed = BYTES_PER_NODE * self.nodes + BYTES_PER_ENTRY * self.edges
+        needed += 0 if on_disk else 4 * self.nodes * self.features
+        require_memory(needed, self.folder, "Allow more memory, or train over several processes.")
         self.verify()
         rows = self.rows(0, self.nodes)
         target = np.repeat(np.arange(self.nodes), np.diff(rows.indptr))
         kept = slice(None) if self.directed else rows.indices <= target  # of two directions, one is enough
         edge_index = np.stack([rows.indices[kept], target[kept]]).astype(np.int64)
-        if on_disk is None:
-            on_disk = rows.x.nbytes > IN_MEMORY_BYTES
         ids = self.ids() if named else None
         return Graph(
             x=rows.x if on_disk else np.array(rows.x),

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from nlgnn.errors import DataError
 
-HEADER, IDS = "store.json", "ids.parquet"
+HEADER, IDS, ENCODER = "store.json", "ids.parquet", "encoder.json"
 ARRAYS = ("x.npy", "y.npy", "indptr.npy", "indices.npy", "split.npy", "weights.npy")
 LARGEST_HEADER = 1 << 24
 INTEGERS = (np.int32, np.int64)
@@ -142,7 +142,7 @@ def read_header(folder: Path) -> Header:
         raise damaged(folder, f"{HEADER} is not that of a store: {first['msg']}{f' ({where})' * bool(where)}") from None
     if len(header.protocols) != header.splits:
         raise damaged(folder, f"{HEADER} names {len(header.protocols)} of {header.splits} splits")
-    unknown = header.sha256.keys() - {*header.arrays(), IDS}
+    unknown = header.sha256.keys() - {*header.arrays(), IDS, ENCODER}
     if unknown:
         raise damaged(folder, f"{HEADER} names the unknown file {min(unknown)!r}")
     return header

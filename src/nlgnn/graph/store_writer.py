@@ -15,7 +15,7 @@ from nlgnn.graph.arrays import weight_matrix
 from nlgnn.graph.features import row_chunks, rows_in_chunk
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
-from nlgnn.graph.store_files import ARRAYS, HEADER, IDS, NO_PART, Header
+from nlgnn.graph.store_files import ARRAYS, ENCODER, HEADER, IDS, NO_PART, Header
 
 if TYPE_CHECKING:
     import polars as pl
@@ -125,6 +125,6 @@ def write_labels(part: Path, y: NDArray[np.int64], splits: Sequence[Split]) -> N
 def write_header(part: Path, header: Header) -> None:
     """Write `store.json` with the checksums of the files that are there; it is the last file."""
     names = sorted(path.name for path in part.iterdir() if path.is_file())
-    sha256 = {name: sha256_of(part / name) for name in names if name in {*ARRAYS, IDS}}
+    sha256 = {name: sha256_of(part / name) for name in names if name in {*ARRAYS, IDS, ENCODER}}
     header = header.model_copy(update={"sha256": sha256})
     (part / HEADER).write_text(header.model_dump_json(indent=1) + "\n", "utf-8")

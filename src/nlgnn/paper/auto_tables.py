@@ -15,12 +15,12 @@ from nlgnn.paper.tables import CATEGORIES
 from nlgnn.report.table import Rows, Section
 from nlgnn.selection.clock import parse_budget
 from nlgnn.selection.portfolio import read_portfolio
-from nlgnn.selection.statistics import Spread, spread
+from nlgnn.selection.statistics import Figures, Spread, spread
 
 ENSEMBLE = "ensemble"  # a row of the leaderboard that is no entry of the portfolio
 OWN_COLUMNS = "trees, own columns"
 LARGE = BUDGETS[-1]
-GOALS = ("5", "9", "0.50", "110 %")  # at least, at least, at most, at most
+AHEAD, NEAR, REGRET, SHARE = 5, 9, 0.5, 110  # goals of the large budget: at least, at least, at most, at most
 
 
 class Answer(NamedTuple):
@@ -28,10 +28,28 @@ class Answer(NamedTuple):
 
     result: Mapping[str, Any]
 
+    def figures(self, name: str) -> Figures:
+        """Return the test figure of each run of a row, None for a run without time; nothing if a run failed."""
+        row = next((row for row in self.result["leaderboard"] if row["name"] == name), {"test runs": []})
+        found: Figures = row["test runs"]
+        missing = found.count(None)
+        return found if missing == row.get("postponed", missing) else []
+
     def test(self, name: str) -> Spread | None:
-        """Return the test figures of a row, None if it has none or if a run failed."""
-        rows = [row["test runs"] for row in self.result["leaderboard"] if row["name"] == name]
-        return spread(rows[0]) if rows and None not in rows[0] else None
+        """Return mean and deviation of the test figures of a row, None if it has none or if a run failed."""
+        return spread(self.figures(name))
+
+    def text(self, name: str) -> str | None:
+        """Return the test figures of a row, with the number of runs if there was no time for all."""
+        own, known = self.figures(name), self.test(name)
+        runs = len(own) - own.count(None)
+        return known and (str(known) if runs == len(own) else f"{known} ({runs} of {len(own)} runs)")
+
+    def ahead_of(self, name: str, other: Answer) -> float | None:
+        """Return by how much a row is ahead of another answer on test nodes, mean over the runs that both have."""
+        pairs = zip(self.figures(name), other.figures(other.chosen), strict=False)
+        differences = [a - b for a, b in pairs if a is not None and b is not None]
+        return fmean(differences) if differences else None
 
     @property
     def chosen(self) -> str:
@@ -52,9 +70,9 @@ class Answer(NamedTuple):
 
     @property
     def best(self) -> str | None:
-        """The entry with the best mean test figure: known in hindsight only."""
-        means = {name: own.mean for name in self.entries if (own := self.test(name))}
-        return max(means, key=means.__getitem__, default=None)
+        """The entry with the best test figures, on the runs that it and the answer have: known in hindsight only."""
+        ahead = {name: by for name in self.entries if (by := self.ahead_of(name, self)) is not None}
+        return max(ahead, key=ahead.__getitem__, default=None)
 
     @property
     def members(self) -> list[str]:
@@ -91,8 +109,7 @@ class Answers:
     def regret(self, graph: str, budget: str) -> float | None:
         """Return the best entry of the large budget in hindsight minus the answer, in points of the test figure."""
         own, large = self.get(graph, budget), self.get(graph, LARGE)
-        best = large.test(large.best) if large and large.best else None
-        return best.mean - own.mean if best and own and own.mean is not None else None
+        return large.ahead_of(large.best, own) if large and large.best and own else None
 
 
 def auto_sections(found: Found) -> list[Section]:
@@ -112,6 +129,7 @@ def auto_sections(found: Found) -> list[Section]:
 
 def _goals(answers: Answers, graphs: Sequence[str]) -> Section:
     rows: Rows = []
+    reached = dict.fromkeys(("ahead", "near", "regret", "share"), OPEN)
     for budget in BUDGETS:
         known = {graph: one for graph in graphs if (one := answers.get(graph, budget))}
         ahead = [
@@ -130,9 +148,26 @@ def _goals(answers: Answers, graphs: Sequence[str]) -> Section:
                 "largest share of the budget": f"{max(one.used for one in known.values()):.0f} %" if known else OPEN,
             }
         )
+        if budget == LARGE and known:
+            near = sum(one >= -1 - 1e-9 for one in ahead)
+            share = max(one.used for one in known.values())
+            open_graphs = len(graphs) - len(known)
+            reached = {
+                "ahead": _reached(sum(one >= 0 for one in ahead) >= AHEAD, may_change=open_graphs > 0),
+                "near": _reached(near >= NEAR, may_change=open_graphs > 0),
+                "regret": OPEN if open_graphs or not regrets else _reached(fmean(regrets) <= REGRET),
+                "share": OPEN if open_graphs and share <= SHARE else _reached(share <= SHARE),
+            }
     compared = sum("best" in GRAPHS[graph] for graph in graphs)
-    rows.append(dict(zip(rows[0], (f"goal, {LARGE}", NOTHING, *GOALS), strict=True)))
+    goals = (f"{AHEAD}", f"{NEAR}", f"{REGRET:.2f}", f"{SHARE} %")
+    rows.append(dict(zip(rows[0], (f"goal, {LARGE}", NOTHING, *goals), strict=True)))
+    rows.append(dict(zip(rows[0], ("reached", NOTHING, *reached.values()), strict=True)))
     return Section("Goals", rows, caption("auto-goals", rows, compared=compared))
+
+
+def _reached(reached: bool, may_change: bool = False) -> str:
+    """Return whether a goal is reached; open if it is not and further graphs may change that."""
+    return "yes" if reached else OPEN if may_change else "no"
 
 
 def _figures(answers: Answers, graphs: Sequence[str], where: str) -> Section:
@@ -143,12 +178,12 @@ def _figures(answers: Answers, graphs: Sequence[str], where: str) -> Section:
         row = {"graph": graph, "metric": measured[0].result["metric"] if measured else OPEN}
         for budget in reversed(BUDGETS):
             own = answers.get(graph, budget)
-            row[f"auto, {budget}"] = answers.text(graph, budget, own and own.test(own.chosen))
-        row["best entry in hindsight"] = answers.text(graph, LARGE, large and large.best and large.test(large.best))
+            row[f"auto, {budget}"] = answers.text(graph, budget, own and own.text(own.chosen))
+        row["best entry in hindsight"] = answers.text(graph, LARGE, large and large.best and large.text(large.best))
         for budget in reversed(BUDGETS):
             regret = answers.regret(graph, budget)
             row[f"regret, {budget}"] = OPEN if regret is None else f"{regret:+.1f}"
-        row["boosting on own columns"] = answers.text(graph, LARGE, large and large.test(OWN_COLUMNS))
+        row["boosting on own columns"] = answers.text(graph, LARGE, large and large.text(OWN_COLUMNS))
         if graph in GRAPHS:
             row["published best"] = f"{known['best']:.1f}" if "best" in known else NOTHING
             row["source"] = known.get("source", known.get("note", NOTHING) if "best" in known else NOTHING)

@@ -118,7 +118,9 @@ class Cell:
         if self.kind == "auto":
             return replace(self, budget=QUICK_BUDGET, schedule=Schedule(splits=2))
         if self.kind != "training":
-            return replace(self, schedule=replace(self.schedule, options={**self.schedule.options, "epochs": 20}))
+            options = {**self.schedule.options, "epochs": 20}
+            options.pop("largest load", None)  # a try-out does not need a quiet machine
+            return replace(self, schedule=replace(self.schedule, options=options))
         pretraining = {"pretrain_epochs": 2} if "pretrain_epochs" in get_system(self.system).program else {}
         splits = min(2, self.schedule.splits)
         return replace(
@@ -212,7 +214,13 @@ class Measured(NamedTuple):
     def matches(self, other: Measured) -> bool:
         """Return True if both are measured on the same splits by versions with the same figures."""
         both = self.result is not None and other.result is not None and self.older == other.older
-        return both and self.cell.protocol == other.cell.protocol and len(self.tests) == len(other.tests)
+        splits = [len(one.tests) // one.cell.seeds for one in (self, other)]
+        return both and self.cell.protocol == other.cell.protocol and splits[0] == splits[1]
+
+    def by_split(self) -> dict[int, list[float | None]]:
+        """Return the test figures of each split, one for each seed."""
+        splits = len(self.tests) // self.cell.seeds
+        return {split: self.tests[split::splits] for split in range(splits)}
 
 
 Found = Mapping[str, Measured]  # cells by name, open ones included
@@ -243,13 +251,21 @@ def difference(pairs: Iterable[tuple[Measured, Measured]]) -> Difference | None:
     same = [(one, other) for one, other in known if one.older == all(pair[0].older for pair in known)]
     by_split: dict[int, list[float]] = {}
     for one, other in same:
-        splits = len(one.tests) // one.cell.seeds
-        for run, (a, b) in enumerate(zip(one.tests, other.tests, strict=True)):
-            if a is not None and b is not None:
-                by_split.setdefault(run % splits, []).append(a - b)
+        of_other = other.by_split()
+        for split, figures in one.by_split().items():
+            by_split.setdefault(split, []).extend(_differences(figures, of_other[split]))
+    by_split = {split: values for split, values in by_split.items() if values}
     means = [fmean(values) for values in by_split.values()]
     interval = paired_interval(means, [0.0] * len(means))
     return Difference(interval, len(same), same[0][0].older) if interval else None
+
+
+def _differences(ones: Sequence[float | None], others: Sequence[float | None]) -> list[float]:
+    """Return the differences seed by seed, or that of the means if one has more seeds."""
+    if len(ones) == len(others):
+        return [a - b for a, b in zip(ones, others, strict=True) if a is not None and b is not None]
+    means = [spread(figures) for figures in (ones, others)]
+    return [means[0].mean - means[1].mean] if means[0] and means[1] else []
 
 
 def _is_shorter(result: Mapping[str, Any] | None) -> bool:

@@ -21,7 +21,7 @@ from nlgnn.paper.cell import (
     difference,
     words,
 )
-from nlgnn.paper.numbers import BELOW, Printed, agreement, printed_accuracy, shortfall
+from nlgnn.paper.numbers import BELOW, Printed, agreement, printed_accuracy, program_accuracies, shortfall
 from nlgnn.paper.plans import GEOM_GCN, LOCAL, NON_LOCAL, RANDOM_60, SEEDS, framework_cell
 from nlgnn.paper.ties import ORDERS
 from nlgnn.report.table import Rows, Section
@@ -95,7 +95,7 @@ def result_sections(found: Found) -> list[Section]:
     comparisons = read_comparisons(found)
     if not comparisons:
         return []
-    sections = [*best_sections(comparisons), claim_section(comparisons, found)]
+    sections = [*best_sections(comparisons), program_section(found), claim_section(comparisons, found)]
     return [*sections, *control_sections(found), cost_section(found)]
 
 
@@ -126,6 +126,29 @@ def best_sections(comparisons: Sequence[Comparison]) -> list[Section]:
         rows.append(row)
     text = caption("best", rows, reached=reached, compared=compared)
     return [Section("Best non-local model by validation", rows, text, text_columns=2)]
+
+
+def program_section(found: Found) -> Section:
+    """Return what the authors' program gives next to the paper's figures and ours."""
+    rows: Rows = []
+    for dataset, program in program_accuracies().items():
+        printed, cell = printed_accuracy("nlmlp", dataset), framework_cell(dataset, "nlmlp")
+        one = found.get(cell.name, Measured(cell, None))
+        differences = [
+            (ours.mean - other.mean if (ours := one.test) and other else None) for other in (program, printed)
+        ]
+        from_program, from_paper = (OPEN if value is None else f"{value:+.1f}" for value in differences)
+        rows.append(
+            {
+                "dataset": dataset,
+                "paper": str(printed),
+                "authors' program": str(program),
+                "ours": one.figure,
+                "ours − program": from_program,
+                "ours − paper": from_paper,
+            }
+        )
+    return Section("NLMLP: the paper, its program and ours", rows, caption("program", rows))
 
 
 def _validation(one: Comparison) -> float:

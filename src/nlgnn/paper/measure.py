@@ -286,10 +286,20 @@ def measure_diagnosis(cell: Cell, unfinished: Path, progress: bool) -> dict[str,
 
 
 def measure_step_times(cell: Cell, unfinished: Path, progress: bool) -> dict[str, Any]:
-    """Return the times of training steps of all systems, which take turns in one process."""
+    """Return the times of training steps of all systems, which take turns in one process.
+
+    Raises:
+        NlgnnError: If other processes are running: the load includes this process, which may have measured before.
+    """
     load_before = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
     started, date = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
     options = cell.schedule.options
+    largest = options.get("largest load")
+    if largest is not None and load_before is not None and load_before > largest:
+        raise NlgnnError(
+            f"the load of this machine is {load_before}, and step times need a quiet one (at most {largest}).",
+            "Stop other processes, wait a minute, and run nlgnn reproduce efficiency.",
+        )
     graph = load_graph(cell.dataset).scale_features("unit-sum")
     train = torch.from_numpy(make_splits(graph, "random-60", 1)[0].train.nonzero()[0])
     systems = timed_systems(cell.dataset)

@@ -131,6 +131,11 @@ def _table(name: str) -> dict[tuple[str, str], Printed]:
     }
 
 
+def program_accuracies() -> dict[str, Printed]:
+    """Return the test accuracies of NLMLP with the authors' released program, run once with one seed, by dataset."""
+    return {dataset: Printed(**figure) for dataset, figure in _file()["program"].items()}
+
+
 def printed_speed(system: str, dataset: str) -> Mapping[str, Any]:
     """Return the entry of the paper's table 6, whose status is "not_reported" if the system was not timed."""
     rows = paper_results()["tables"]["speed"]["rows"].items()

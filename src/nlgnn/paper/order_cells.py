@@ -36,12 +36,14 @@ class Condition(NamedTuple):
         model: The name of the model.
         options: Its options.
         short: Whether it is measured where only some conditions are.
+        seeds: The number of seeds, if not that of the graph.
     """
 
     name: str
     model: str
     options: Settings
     short: bool
+    seeds: int | None = None
 
 
 @cache
@@ -53,6 +55,7 @@ def conditions(group: str) -> tuple[Condition, ...]:
             one["model"],
             {key: value for part in one["whose"] for key, value in DATA[part].items()} | one.get("options", {}),
             one.get("short", False),
+            one.get("seeds"),
         )
         for one in DATA[group]
     )
@@ -86,7 +89,7 @@ def _on_graph(dataset: str) -> list[Cell]:
             candidates=(condition.options,),
             schedule=Schedule(splits=graph["splits"]),
             condition=condition.name,
-            seeds=graph["seeds"],
+            seeds=condition.seeds or graph["seeds"],
             records=("twins",) if graph.get("twins") else (),
         )
         for condition in conditions("real")

@@ -72,7 +72,8 @@ def _main(graphs: Sequence[Comparison]) -> list[Section]:
 
 def _heading(graph: Comparison) -> str:
     plan = GRAPHS[graph.dataset]
-    return f"{graph.dataset} ({plan['splits']} splits × {plan['seeds']})"
+    seeds = plan["seeds"]
+    return f"{graph.dataset}, {plan['splits']} splits" + (f" × {seeds} seeds" if seeds > 1 else "")
 
 
 # Twins
@@ -106,8 +107,8 @@ def _rest_figure(graph: Comparison, name: str) -> str:
 def _by_split(graph: Comparison, figures: Sequence[float | None]) -> list[float | None]:
     """Return means over the seeds of each split."""
     splits = GRAPHS[graph.dataset]["splits"]
-    known = [[figure for figure in figures[split::splits] if figure is not None] for split in range(splits)]
-    return [fmean(some) if some else None for some in known]
+    means = [spread(figures[split::splits]) for split in range(splits)]
+    return [one.mean if one else None for one in means]
 
 
 # Planted graphs

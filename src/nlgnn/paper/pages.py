@@ -16,6 +16,7 @@ from nlgnn.paper.auto_cells import auto_cells
 from nlgnn.paper.auto_tables import auto_sections
 from nlgnn.paper.cell import (
     HUGE_DATASETS,
+    OPEN,
     Cell,
     Found,
     Measured,
@@ -25,6 +26,7 @@ from nlgnn.paper.cell import (
     files_are_here,
     read_cells,
 )
+from nlgnn.paper.estimate import estimated_seconds
 from nlgnn.paper.figures import draw_planted_orders, draw_roles, draw_sequences
 from nlgnn.paper.measure import make_folder
 from nlgnn.paper.numbers import printed_cpgcn, printed_validation
@@ -45,9 +47,10 @@ class Table(NamedTuple):
 
 TABLES: dict[str, Table] = {
     "results": Table(plans.result_cells, findings.result_sections),
+    "agreement": Table(tables.agreement_cells, tables.agreement_sections),
     "datasets": Table(plans.dataset_cells, tables.dataset_sections),
     "categories": Table(
-        lambda results: plans.main_cells((*plans.SMALL, *HUGE_DATASETS), plans.LOCAL),
+        plans.category_cells,
         partial(accuracy_sections, "Best validation accuracy (table 2)", printed=printed_validation, validation=True),
     ),
     "verdicts": Table(plans.verdict_cells, tables.verdict_sections),
@@ -81,12 +84,14 @@ def get_table(name: str) -> Table:
 def counts(names: Sequence[str], results: Path) -> Section:
     """Return how many cells of each table are measured, older, open, or cannot be measured without files."""
     rows: Rows = []
-    seen: dict[Path, Measured] = {}  # tables share cells
+    by_table: dict[str, dict[Path, Measured]] = {}
     for name in names:
         own = read_cells(TABLES[name].cells(results), results).values()
-        seen |= {cell_path(one.cell, results): one for one in own}
-        rows.append({"table": name, **_counts(own)})
-    rows.append({"table": "together", **_counts(seen.values())})
+        by_table[name] = {cell_path(one.cell, results): one for one in own}
+    by_table["together"] = {path: one for own in by_table.values() for path, one in own.items()}  # tables share cells
+    known = [one for one in by_table["together"].values() if one.result is not None]
+    for name, cells in by_table.items():
+        rows.append({"table": name, **_counts(cells.values()), "core-hours left": _hours_left(cells.values(), known)})
     return Section("Cells", rows, caption("counts", rows))
 
 
@@ -98,6 +103,12 @@ def open_cells(names: Sequence[str], results: Path) -> Section:
     return Section(
         "Open cells", rows, "nlgnn reproduce --cells NAME measures one of them." if rows else "All are measured."
     )
+
+
+def _hours_left(cells: Collection[Measured], known: Collection[Measured]) -> str:
+    left = [one.cell for one in cells if (one.older or one.result is None) and not lacks_files(one.cell)]
+    seconds = [estimated_seconds(cell, known) for cell in left]
+    return OPEN if None in seconds else f"{sum(filter(None, seconds)) / 3600:.1f}"
 
 
 def _counts(measured: Collection[Measured]) -> dict[str, str]:
@@ -114,8 +125,15 @@ def lacks_files(cell: Cell) -> bool:
 
 
 def make_page(name: str, results: Path) -> str:
-    """Return a generated page: the prose with each `{table NAME}` and each `{CELL}` or `{CELL - CELL}` filled in."""
+    """Return a generated page: the prose with figures filled in.
+
+    `{table NAME}` is a table, `{cells}` counts the cells of all tables of the page, `{CELL}` is a figure and
+    `{CELL - CELL}` a difference.
+    """
     text = resources.files("nlgnn.paper").joinpath("text").joinpath(f"{name}.md").read_text("utf-8")
+    if "{cells}" in text:
+        names = re.findall(r"\{table ([a-z-]+)\}", text)
+        text = text.replace("{cells}", markdown_page("", [counts(names, results)]).strip())
     return re.sub(r"\{([a-z0-9 -]+)\}", lambda found: _fill(found[1], results), text)
 
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
+from nlgnn.paper import plans
 from nlgnn.paper.cell import HUGE_DATASETS, NOTHING, OLDER, OPEN, Cell, Found, Measured, caption, words
 from nlgnn.paper.measure import TIMED_SYSTEMS, TURN, timed_systems
 from nlgnn.paper.numbers import (
+    ABOVE,
+    AGREES,
+    BELOW,
     Printed,
     agreement,
     printed_accuracy,
+    printed_cpgcn,
     printed_speed,
     printed_statistics,
+    printed_validation,
 )
-from nlgnn.paper.plans import ATTENTION_SAMPLED, LOCAL, RANDOM_60, SAMPLED, SYSTEM_ORDER
+from nlgnn.paper.plans import ATTENTION_SAMPLED, GEOM_GCN, LOCAL, RANDOM_60, SAMPLED, SYSTEM_ORDER
 from nlgnn.report.table import Rows, Section
 from nlgnn.selection.statistics import Spread, spread
 
@@ -120,7 +127,68 @@ def _accuracy(one: Measured | None, printed: Printed | None, validation: bool) -
     if one is None:
         return NOTHING
     ours = one.validation if validation else one.test
-    return one.text(ours) + (f" {agreement(ours, printed)}" if ours and printed else "")
+    return one.text(ours) + (f" {agreement(ours, printed)} {ours.mean - printed.mean:+.1f}" if ours and printed else "")
+
+
+# Agreement with tables 2 to 5
+
+
+class AccuracyTable(NamedTuple):
+    """A table of accuracies in the paper: its name, its cells, what it prints, and whether that is validation."""
+
+    name: str
+    cells: Callable[[Path], Sequence[Cell]]
+    printed: Callable[[str, str], Printed | None] = printed_accuracy
+    validation: bool = False
+
+
+ACCURACY_TABLES = (
+    AccuracyTable("best validation (table 2)", plans.category_cells, printed_validation, validation=True),
+    AccuracyTable("first category (table 3)", plans.first_category_cells),
+    AccuracyTable("second category (table 4)", plans.second_category_cells),
+    AccuracyTable("all graphs (table 5)", plans.all_result_cells),
+    AccuracyTable("splits of CPGNN", plans.cpgcn_cells, printed_cpgcn),
+)
+
+
+def agreement_cells(results: Path) -> list[Cell]:
+    """Return the cells of the paper's tables of accuracies."""
+    return [cell for table in ACCURACY_TABLES for cell in table.cells(results)]
+
+
+def agreement_sections(found: Found) -> list[Section]:
+    """Return how many figures of each table agree with the paper, and by how much they differ."""
+    rows: Rows = []
+    for table in ACCURACY_TABLES:
+        names = [cell.name for cell in table.cells(Path()) if not _is_on_other_splits(cell)]
+        printed = [
+            (found[name], figure)
+            for name in names
+            if name in found and (figure := table.printed(found[name].cell.system, found[name].cell.dataset))
+        ]
+        known = [(one, ours, figure) for one, figure in printed
+                 if (ours := one.validation if table.validation else one.test)]  # fmt: skip
+        marks = [agreement(ours, figure) for _, ours, figure in known]
+        differences = {f"{one.cell.system} on {one.cell.dataset}{one.marks}": ours.mean - figure.mean
+                       for one, ours, figure in known}  # fmt: skip
+        largest = max(differences, key=lambda name: abs(differences[name]), default="")
+        rows.append(
+            {
+                "table": table.name,
+                "printed": str(len(printed)),
+                "compared": str(len(known)),
+                **{mark: str(marks.count(mark)) for mark in (AGREES, ABOVE, BELOW)},
+                "mean difference": f"{fmean(differences.values()):+.1f}" if known else OPEN,
+                "mean distance": f"{fmean(map(abs, differences.values())):.1f}" if known else OPEN,
+                "largest difference": f"{differences[largest]:+.1f}, {largest}" if known else OPEN,
+            }
+        )
+    return [Section("Agreement with the paper", rows, caption("agreement", rows))] if found else []
+
+
+def _is_on_other_splits(cell: Cell) -> bool:
+    """Return True for a model of the framework on the public splits: the paper trains it on random ones."""
+    return cell.store == "framework" and cell.protocol == GEOM_GCN
 
 
 # Verdicts, homophily and sequences
@@ -212,7 +280,7 @@ def efficiency_sections(found: Found) -> list[Section]:
             machines[f"{result['processor']}, threads {result['threads']}, load {result['load']} ({dataset})"] = None
     options = next((one.cell.schedule.options for one in found.values()), {})
     values = {name: options.get(name) for name in ("epochs", "hidden", "heads")}
-    values |= {"seconds": f"{options.get('seconds a system', 0):g}", "turn": TURN}
+    values |= {"load": options.get("largest load"), "seconds": f"{options.get('seconds a system', 0):g}", "turn": TURN}
     ours = f"Ours: {'; '.join(machines)}." if machines else ""
     text = caption("efficiency", rows, machines=ours, **values)
     return [Section("Step times (table 6)", rows, text, text_columns=2)] if rows else []

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nlgnn.analysis import Explanation, NodeFacts, explain_node
+from nlgnn.analysis import Explanation, NodeFacts, Voter, explain_node
 from nlgnn.analysis.columns import ColumnEffect, column_effects, encoder_of
 from nlgnn.analysis.contributions import Figures
 from nlgnn.analysis.reasons import Reasons
@@ -24,6 +24,8 @@ from nlgnn.shallow.base import Contributions, ShallowModel
 from nlgnn.training.device import choose_device, limited_threads, model_like
 from nlgnn.training.run_folder import load_weights
 from nlgnn.training.train import Trained
+
+SHARED_SHOWN = 4  # names of nodes that both a node and its voter link to
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,6 +264,8 @@ def _voters(one: Explanation, top: int) -> Section:
                 "label": label_of(voter),
                 "weight": f"{voter.weight:.3g}",
                 "share": f"{voter.weight / total:.1%}",
+                "linked": "yes" if voter.linked else "no",
+                "links to the same nodes": _shared(voter, one.num_links),
             },
             voter.contributions,
         )
@@ -269,7 +273,16 @@ def _voters(one: Explanation, top: int) -> Section:
     ]
     others = [voter.contributions for voter in one.voters[top:]]
     rows = _logit_rows(one, terms, {"others": np.sum(others, axis=0) if others else None, "local part": one.own})
-    return Section("Votes", rows, caption("votes", shown=len(terms), voters=len(one.voters)), text_columns=2)
+    far = sum(not voter.linked for voter in one.voters)
+    text = caption("votes", shown=len(terms), voters=len(one.voters), far=far)
+    return Section("Votes", rows, text, text_columns=2)
+
+
+def _shared(voter: Voter, num_links: int) -> str:
+    """Return how many of the node's links lead to the same nodes as those of a voter, and the first of them."""
+    names = ", ".join(short(name) for name in voter.shared[:SHARED_SHOWN])
+    more = ", …" * (len(voter.shared) > SHARED_SHOWN)
+    return f"{len(voter.shared)} of {num_links}" + (f": {names}{more}" if names else "")
 
 
 def _neighbours(one: Explanation, top: int) -> Section:

@@ -126,6 +126,8 @@ def choose(
 def headline(board: Leaderboard, best: Row, graph: Graph, splits: Sequence[Split]) -> str:
     """Return what was chosen and why. Where a constant answer is about as good, the headline says so first."""
     chosen = f"Chose {best.entry.name}: validation {board.metric} {metric_text(board.metric, best.mean(board.metric))}"
+    if best.postponed:
+        chosen += f" in {best.runs} of {len(best.validation)} runs"
     ranked = [row for row in board.ranked(lambda row: row.entry.is_single) if row is not best]
     if ranked:
         chosen += f", next {ranked[0].entry.name} with {metric_text(board.metric, ranked[0].mean(board.metric))}"

@@ -159,10 +159,6 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types."""
-        portrait = {**vars(self.portrait), "compatibility": self.portrait.compatibility.tolist()}
-        portrait["audit"] = {**asdict(self.portrait.audit), "warnings": self.portrait.audit.warnings()}
-        for groups in ("by_degree", "by_class"):
-            portrait[groups] = [group._asdict() for group in portrait[groups]]
         order = None
         if self.order is not None:
             differences = {label: _as_dict(interval) for label, interval in self.order.differences.items()}
@@ -175,7 +171,7 @@ class Diagnosis:
             "local_model": self.verdict.local,
             "non_local_model": self.verdict.non_local,
             "next": self.next_step,
-            "portrait": portrait,
+            "portrait": self.portrait.to_dict(),
             "evidence": asdict(self.evidence)
             | {"difference": _as_dict(self.evidence.difference), "direction": _as_dict(self.evidence.direction)},
             "order": order,

@@ -179,6 +179,8 @@ class Leaderboard:
             "splits: mean ± sample standard deviation. Validation alone decides the rank; the best of many is slightly "
             "optimistic in validation, not in test. fit s: training of all runs; predict s: one model, all nodes."
         )
+        if any(row.postponed for row in ranked):
+            caption += " A model without all runs is ranked by its difference from the others on the runs that it has."
         remarks = [f"{row.entry.name}: {row.reason}." for row in ranked if row.reason]
         left_out: dict[str, dict[str, list[str]]] = {}
         for row in self.rows:
@@ -201,6 +203,8 @@ class Leaderboard:
                 "status": row.status,
                 "reason": row.reason,
                 "control": row.entry.control,
+                "runs": row.runs,
+                "postponed": row.postponed,
             }
             for part in ("validation", "test"):
                 for metric in {name: None for run in getattr(row, part) for name in run}:

@@ -6,7 +6,8 @@ The profile looks at all labels and decides nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +92,14 @@ class Portrait:
             ("Homophily by class", _rows("class", self.by_class), AGREEMENT),
         ]
         return [Section(*table) for table in tables if table[1]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON types."""
+        values = {**vars(self), "compatibility": self.compatibility.tolist()}
+        values["audit"] = {**asdict(self.audit), "warnings": self.audit.warnings()}
+        for groups in ("by_degree", "by_class"):
+            values[groups] = [group._asdict() for group in values[groups]]
+        return values
 
     def _statistics(self) -> Rows:
         direction = "none" if self.one_way_edges is None else f"{self.one_way_edges:,} edges go one way only"

@@ -68,7 +68,7 @@ def run_race(
     def add(row: Row) -> None:
         board.add(row, clock.used)
         best = board.best
-        clock.report = REPORT_PREDICTIONS * runs * (best.predict_seconds or 0.0) if best else 0.0
+        clock.report = seconds_of_report(best, best.runs) if best else 0.0
         show(row)
 
     def enter(entry: Entry, again: bool = False) -> None:
@@ -84,6 +84,7 @@ def run_race(
             if row is None:
                 return
             tried.add(row.entry.name)
+            clock.report = max(clock.report, seconds_of_report(row, runs))
             if row.seconds_per_run < clock.left:
                 found = outcome(row.entry, graph, runs, board, clock, train, row.postponed)
                 if found.status == "finished":
@@ -108,6 +109,11 @@ def run_race(
         for row in best:
             if row.is_complete and (row.fit_seconds or 0.0) < clock.left:
                 enter(row.entry.with_seed(number, runs))
+
+
+def seconds_of_report(best: Row, runs: int) -> float:
+    """Return about how long a report takes of some runs of the best entry."""
+    return REPORT_PREDICTIONS * runs * (best.predict_seconds or 0.0)
 
 
 def joined(before: Row, after: Row) -> Row:

@@ -84,18 +84,26 @@ def findings(board: Leaderboard) -> list[Finding]:
     with_edges = board.ranked(lambda row: not row.entry.without_edges and row.entry.is_single)
     without = board.ranked(lambda row: row.entry.without_edges and row.entry.is_single)
     if with_edges and without:
-        found.append(_finding(Finding, "Neighbours", with_edges[0], without[0], board.metric))
+        other = _comparable(with_edges[0], without, board.metric)
+        found.append(_finding(Finding, "Neighbours", with_edges[0], other, board.metric))
     for question, subject in SUBJECTS.items():
         for row in board.ranked(lambda row, question=question: row.entry.question == question):  # type: ignore[misc]
-            other = board.row(row.entry.compared_with)
-            if other is not None:
-                found.append(_finding(Finding, subject, row, other, board.metric))
+            without_it = board.row(row.entry.compared_with)
+            if without_it is not None:
+                found.append(_finding(Finding, subject, row, without_it, board.metric))
                 break
     trees = board.ranked(lambda row: row.entry.model in TREES and row.entry.is_single)
     others = board.ranked(lambda row: row.entry.model not in TREES and row.entry.is_single)
     if trees and others:
-        found.append(_finding(TreesFinding, "Trees", trees[0], others[0], board.metric))
+        best = _comparable(trees[0], others, board.metric)
+        found.append(_finding(TreesFinding, "Trees", trees[0], best, board.metric))
     return found
+
+
+def _comparable(row: Row, ranked: Sequence[Row], metric: str) -> Row:
+    """Return the best of some rows that has two runs in common with a row, or else the best."""
+    own = row.figures(metric)
+    return next((other for other in ranked if paired_interval(own, other.figures(metric))), ranked[0])
 
 
 def _finding(kind: type[Finding], subject: str, one: Row, other: Row, metric: str) -> Finding:

@@ -118,8 +118,8 @@ class TimeLimit:
         if self.calls < self.runs and each > min(room, self.clock.left):
             raise out_of_time(each, self.clock.left)
 
-    def within_run(self, done: float) -> bool:
-        """Note the share of a run without gradient training that is done.
+    def within_run(self, done: float | None) -> bool:
+        """Note the share of a run without gradient training that is done, or None before its first step.
 
         Returns:
             True if the run must end with what it has.
@@ -128,18 +128,19 @@ class TimeLimit:
             OutOfTimeError: If the run cannot finish in time.
         """
         now = time.monotonic()
-        self.first_step = self.first_step or (now, done)
+        if done is not None:
+            self.first_step = self.first_step or (now, done)
         if self.calls == 0 and self.until is not None:
             if now > self.until:
                 self.remark = "out of time: the run ended early"
             return now > self.until
         if self.calls == 0 and not self.enforced:
             return False
-        since, before = self.first_step
-        needed = (now - since) / (done - before) * (1 - done) if done > before else 0.0
+        since, before = self.first_step or (now, 0.0)
+        needed = (now - since) / (done - before) * (1 - done) if done is not None and done > before else 0.0
         left = self.clock.left
         most = min(left, self.begun + self.most - now) if self.calls == 0 else left
-        if left <= 0 or (now - since > TRIAL_SECONDS and needed > most):
+        if most <= 0 or (now - since > TRIAL_SECONDS and needed > most):
             raise out_of_time(now - self.run_begun + needed, left)
         return False
 

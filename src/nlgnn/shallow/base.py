@@ -23,7 +23,7 @@ Neighbours = Literal["none", "undirected", "all"]
 Group = Literal["own columns", "neighbours' columns", "structure", "labels"]
 ABSENT = -30.0  # logit of a class without training nodes
 T = TypeVar("T")
-FitWatch = Callable[[float], bool]
+FitWatch = Callable[[float | None], bool]
 _fit_watch: ContextVar[FitWatch | None] = ContextVar("fit_watch", default=None)
 
 
@@ -36,7 +36,8 @@ def watched_fits(watch: FitWatch) -> Iterator[None]:
     """Have all fits of shallow models in this context call a function from time to time.
 
     Args:
-        watch: Takes the share of a fit that is done. Returns True if the fit must end with what it has, or raises.
+        watch: Takes the share of a fit that is done, or None during the preparation. Returns True if the fit must end
+            with what it has, or raises.
     """
     token = _fit_watch.set(watch)
     try:
@@ -45,10 +46,11 @@ def watched_fits(watch: FitWatch) -> Iterator[None]:
         _fit_watch.reset(token)
 
 
-def must_end(done: float) -> bool:
+def must_end(done: float | None) -> bool:
     """Return whether a fit, of which a share is done, must end with what it has.
 
-    A `fit` that takes long calls it between its steps, so that a time limit holds.
+    A `fit` that takes long calls it between its steps, so that a time limit holds. Before the first step it may call it
+    with None, and ignore the answer.
     """
     watch = _fit_watch.get()
     return watch is not None and watch(done)

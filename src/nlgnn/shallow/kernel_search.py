@@ -92,7 +92,10 @@ def choose_kernels(
     """
     nodes = np.concatenate([train, val])
     names = dict.fromkeys(kernel.description for kernel in candidates)
-    close = {name: similarities.closeness(name, nodes, train) for name in names}
+    close = {}
+    for name in names:
+        close[name] = similarities.closeness(name, nodes, train)
+        must_end(None)
     ridges = [SEARCH_RIDGE if ridge is None else ridge]
     chosen: list[Kernel] = []
     total = np.zeros((len(nodes), len(train)), np.float32)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
-from io import BufferedIOBase, StringIO
+from dataclasses import dataclass
+from io import BufferedIOBase, BytesIO, StringIO
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -22,11 +24,76 @@ from nlgnn.graph.audit import listed
 from nlgnn.tables.table_files import BOM, HOW_TO_SAVE, Content, check_table_memory, not_utf8
 from nlgnn.tables.values import Table, check_distinct
 
-DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons"}
+DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "vertical bars"}
+EXCEL_LINE = rb'(?i)^"?sep=.?"?\s*$'  # with which Excel names the delimiter
 USUAL = {".csv": ",", ".tsv": "\t"}
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 DECIMAL_COMMA = r"^[+-]?\d*,\d+$"
+BLANK_LINES = "{}: blank lines were left out."
+DECIMAL_COMMAS = "{}: decimal commas were read as points in {}."
 QUOTES = 'Write "a ""b"" c" for the cell: a "b" c.'
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a file and how they are separated.
+
+    Args:
+        content: The file.
+        names: The names of the columns.
+        header_line: The line on which the header ends.
+        delimiter: The character between cells.
+        notes: Sentences about what was found.
+    """
+
+    content: Content
+    names: list[str]
+    header_line: int
+    delimiter: str
+    notes: list[str]
+
+    def parse(self, source: Path | BytesIO, skipped_lines: int) -> pl.DataFrame:
+        """Return the cells of a file or of some of its lines as text."""
+        try:
+            return pl.read_csv(
+                source,
+                has_header=False,
+                skip_lines=skipped_lines,
+                schema=dict.fromkeys(self.names, pl.String),
+                separator=self.delimiter,
+                missing_columns="insert",  # concerns the first line; short lines are found below
+                glob=False,  # a * in a name is not a pattern
+            )
+        except (PolarsError, PanicException) as error:
+            self.check(strict=True)
+            reason = str(error).splitlines()[0].rstrip(".")
+            path = self.content.path
+            what = f"{path} cannot be read as a table separated by {DELIMITERS[self.delimiter]} ({reason})."
+            raise DataError(what, f"Quote cells that hold delimiters, quotes or line ends. {QUOTES}") from error
+
+    def check(self, strict: bool = False) -> None:
+        """Raise an error for the first faulty line of the file, see `check_records`."""
+        check_records(self.content, self.header_line, len(self.names), self.delimiter, strict)
+
+    def line_of(self, record: int) -> str:
+        """Return the file and line of a record, counted from 0 below the header."""
+        with self.content.opened() as file:
+            line, _ = next(islice(records(file, self.header_line), record, None))
+        return f"{self.content.path}, line {line}"
+
+
+def read_layout(content: Content, ending: str) -> Layout:
+    """Return the columns of a file; the ending of its name decides about the usual delimiter."""
+    head = content.head()
+    if b"\0" in head:
+        line = head[: head.index(b"\0")].count(b"\n") + 1
+        raise DataError(f"{content.path}, line {line} contains a zero byte: this is not a text file.", HOW_TO_SAVE)
+    usual = USUAL.get(ending, ",")
+    header, header_line, first_record = read_header(content)
+    delimiter = choose_delimiter(header, first_record, usual)
+    names = column_names(content, header, header_line, delimiter)
+    notes = [] if delimiter == usual else [f"{content.path} is separated by {DELIMITERS[delimiter]}."]
+    return Layout(content, names, header_line, delimiter, notes)
 
 
 def read_delimited(content: Content, ending: str) -> Table:
@@ -42,49 +109,24 @@ def read_delimited(content: Content, ending: str) -> Table:
     Raises:
         DataError: If a line is faulty. The error names the first such line.
     """
-    head = content.head()
-    if b"\0" in head:
-        line = head[: head.index(b"\0")].count(b"\n") + 1
-        raise DataError(f"{content.path}, line {line} contains a zero byte: this is not a text file.", HOW_TO_SAVE)
-    path, usual, notes = content.path, USUAL.get(ending, ","), []
-    header, header_line, first_record = read_header(content)
-    delimiter = choose_delimiter(header, first_record, usual)
-    names = column_names(content, header, header_line, delimiter)
-    if delimiter != usual:
-        notes.append(f"{path} is separated by {DELIMITERS[delimiter]}.")
+    layout = read_layout(content, ending)
+    path, names, notes = content.path, layout.names, list(layout.notes)
     check_table_memory(content, len(names))
-    try:
-        frame = pl.read_csv(
-            content.source(),
-            has_header=False,
-            skip_lines=header_line,
-            schema=dict.fromkeys(names, pl.String),
-            separator=delimiter,
-            missing_columns="insert",  # concerns the first line; short lines are found below
-            glob=False,  # a * in a name is not a pattern
-        )
-    except (PolarsError, PanicException) as error:
-        check_records(content, header_line, len(names), delimiter, strict=True)
-        reason = str(error).splitlines()[0].rstrip(".")
-        what = f"{path} cannot be read as a table separated by {DELIMITERS[delimiter]} ({reason})."
-        raise DataError(what, f"Quote cells that hold delimiters, quotes or line ends. {QUOTES}") from error
+    frame = layout.parse(content.source(), layout.header_line)
     kept = None
     if frame.get_column(names[-1]).has_nulls():  # polars fills short rows with nulls
-        check_records(content, header_line, len(names), delimiter, strict=False)
+        layout.check()
         if len(names) > 1:
             frame, kept = without_blank_rows(frame)
     if kept is not None:
-        notes.append(f"{path}: blank lines were left out.")
-    if delimiter == ";":
+        notes.append(BLANK_LINES.format(path))
+    if layout.delimiter == ";":
         frame, converted = decimal_points(frame)
         if converted:
-            notes.append(f"{path}: decimal commas were read as points in {listed(map(repr, converted))}.")
+            notes.append(DECIMAL_COMMAS.format(path, listed(map(repr, converted))))
 
     def place_of(row: int) -> str:
-        number = row if kept is None else int(kept[row])
-        with content.opened() as file:
-            line, _ = next(islice(records(file, header_line), number, None))
-        return f"{path}, line {line}"
+        return layout.line_of(row if kept is None else int(kept[row]))
 
     return Table.from_frame(frame, str(path), place_of, notes)
 
@@ -109,7 +151,7 @@ def read_header(content: Content) -> tuple[bytes, int, bytes]:
     with content.opened() as file:
         for number, record in records(file):
             record = record.removeprefix(BOM)
-            if record.strip():
+            if record.strip() and not re.match(EXCEL_LINE, record):
                 last_line = number + record.count(b"\n") - (1 if record.endswith(b"\n") else 0)
                 return record, last_line, next(iter(file), b"")
     raise DataError(f"{content.path} has only blank lines.", "Write a line of column names and a line per row.")
@@ -210,10 +252,16 @@ def without_blank_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.in
 
 def decimal_points(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """Return the frame with decimal points instead of the commas that Excel writes, and the changed columns."""
-    has_comma = pl.all().str.contains(DECIMAL_COMMA).any()
-    candidates = [name for name, found in frame.select(has_comma).row(0, named=True).items() if found]
-    if not candidates:
+    commas, numbers = comma_columns(frame)
+    changed = [name for name in frame.columns if name in commas & numbers]
+    if not changed:
         return frame, []
-    is_number = pl.col(candidates).str.strip_chars().str.replace(",", ".", literal=True).str.contains(rf"^$|{NUMBER}")
-    changed = [name for name, every in frame.select(is_number.all()).row(0, named=True).items() if every]
     return frame.with_columns(pl.col(changed).str.replace(",", ".", literal=True)), changed
+
+
+def comma_columns(frame: pl.DataFrame) -> tuple[set[str], set[str]]:
+    """Return the columns of which a cell is a number with a decimal comma, and those of which all cells are numbers."""
+    has_comma = pl.all().str.contains(DECIMAL_COMMA).any()
+    is_number = pl.all().str.strip_chars().str.replace(",", ".", literal=True).str.contains(rf"^$|{NUMBER}").all()
+    found, every = (frame.select(test).row(0, named=True) for test in (has_comma, is_number))
+    return {name for name in found if found[name]}, {name for name in every if every[name]}

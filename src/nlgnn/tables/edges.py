@@ -70,9 +70,17 @@ def read_ids(table: Table, column: str) -> pl.Series:
 
 
 def read_edges(
-    table: Table, roles: EdgeRoles, ids: pl.Series | None, nodes_source: str, unknown_nodes: UnknownNodes
+    table: Table,
+    roles: EdgeRoles,
+    ids: pl.Series | None,
+    nodes_source: str,
+    unknown_nodes: UnknownNodes,
+    whole: bool = True,
 ) -> Edges:
-    """Read the edges of a table between nodes of the given ids; None makes every id in the edges a node."""
+    """Read the edges of a table between nodes of the given ids; None makes every id in the edges a node.
+
+    If the table is not whole, loops and repeated edges are not counted.
+    """
     ends = [read_ids(table, column) for column in (roles.source, roles.target)]
     ends = of_one_type(ends if ids is None else [*ends, ids])
     notes = [*table.notes, *roles.notes]
@@ -111,7 +119,8 @@ def read_edges(
             edge_index = numbers_of(ends, ids)
             found = counted(len(strangers), "id")
             notes.append(f"{table.source}: ids that {nodes_source} lacks became nodes ({found}).")
-    notes += odd_edges(table, edge_index, weight, len(ids))
+    if whole:
+        notes += odd_edges(table, edge_index, weight, len(ids))
     return Edges(ids, edge_index, weight, tuple(notes), time, type, types)
 
 
@@ -121,7 +130,13 @@ def of_one_type(ids: list[pl.Series]) -> list[pl.Series]:
         integers = [series.cast(pl.Int64, strict=False) for series in ids]
         if not any(series.has_nulls() for series in integers):
             return integers
-    return [series.cast(pl.String) for series in ids]
+    text = [series.cast(pl.String) for series in ids]
+    if all(series.str.contains(r"^-?\d+(\.0)?$").all() for series in text):
+        # Programs write whole numbers as 1.0 if a cell of the column is missing.
+        whole = [series.str.strip_suffix(".0") for series in text]
+        if whole[-1].n_unique() == text[-1].n_unique():
+            return whole
+    return text
 
 
 def in_row_order(ends: list[pl.Series]) -> pl.Series:

@@ -1,7 +1,8 @@
-"""Graphs in one file: GraphML, and NumPy archives with a SciPy adjacency."""
+"""Graphs in one place: GraphML files, NumPy archives with a SciPy adjacency, and graph stores."""
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,8 @@ from scipy import sparse
 from nlgnn.datasets.formats.common import read_heterophilous, reading, reading_npz
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.convert import from_scipy, import_extra
+from nlgnn.graph.store import GraphStore
+from nlgnn.graph.store_files import is_store
 from nlgnn.limits import require_memory
 from nlgnn.tables.column_choice import ColumnChoice
 from nlgnn.tables.encoder import FeatureEncoder
@@ -53,13 +56,14 @@ def read_graph_file(
     encoder: FeatureEncoder | None = None,
     class_names: Sequence[str] | None = None,
 ) -> TableGraph:
-    """Read a graph from a .graphml file (also compressed by gzip; needs NetworkX) or an .npz file.
+    """Read a graph from a .graphml file (also compressed by gzip; needs NetworkX), an .npz file or a graph store.
 
     Attributes of a GraphML file are columns as in `read_graph`. In an .npz file, features are numbers that are not
-    changed, labels are class numbers (-1 is unknown), and options that name columns are refused.
+    changed, labels are class numbers (-1 is unknown), and options that name columns are refused; a store also decides
+    about direction.
 
     Args:
-        path: The file.
+        path: The file, or the folder of a store.
         label: The attribute of labels.
         split: The attribute of splits.
         weight: The edge attribute of weights.
@@ -117,20 +121,28 @@ def read_graph_file(
             )
     if any((label, split, weight, time, group, edge_time, edge_type)) or ColumnChoice.of(drop, keep, kind, drop_leaks):
         raise OptionError(f"{path} has no columns to name.", "Leave names and choices of columns out.")
+    if path.is_dir():
+        if directed is not None:
+            raise OptionError(f"{path} decides about the direction of edges.", "Leave directed out.")
+        store = GraphStore.open(path)
+        return TableGraph(
+            replace(store.to_graph(), name=name), None, ("The features of the store were not changed.",), ()
+        )
     return read_npz(path, directed, name, encoder)
 
 
 def check_graph_file(path: str | Path) -> None:
-    """Raise an error unless the name of a file is that of a graph file."""
-    if not str(path).lower().endswith(GRAPH_FILES):
+    """Raise an error unless a path is a store, or its name that of a graph file."""
+    if not is_store(path) and not str(path).lower().endswith(GRAPH_FILES):
         raise OptionError(
-            f"{path} is neither .graphml nor .npz.", "Tables go to read_graph, or to --nodes and --edges."
+            f"{path} is neither .graphml nor .npz, nor a graph store.",
+            "Tables go to read_graph, or to --nodes and --edges.",
         )
 
 
 def has_columns(path: str | Path) -> bool:
-    """Return whether a graph file has named columns; a NumPy archive holds arrays."""
-    return not str(path).lower().endswith(NPZ)
+    """Return whether a graph file has named columns; NumPy archives and stores hold arrays."""
+    return not (str(path).lower().endswith(NPZ) or os.path.isdir(path))
 
 
 def read_graphml(content: Content) -> tuple[pl.DataFrame, pl.DataFrame | None, bool]:

@@ -20,7 +20,9 @@ from nlgnn.tables.values import Table, all_parsed, as_text, parsed_numbers, simp
 ID_NAMES = ("id", "nodeid", "node", "nid", "vertex", "vertexid", "key", "name", "uid", "uuid", "index")
 SURE_ID_NAMES = {"id", "nodeid"}  # repeated values are an error here; columns of the other names are then no ids
 # Also with "node" or "id" before or behind: source_id, FromNodeId, node1.
-ENDS = "source-target src-dst src-dest from-to u-v 1-2 start-end head-tail sender-receiver citing-cited"
+ENDS = "source-target src-dst src-dest from-to u-v 1-2 start-end head-tail sender-receiver citing-cited payer-payee"
+ENDS += " buyer-seller caller-callee follower-followee parent-child owner-owned debtor-creditor"
+OF_ENDS = "(node|account|acct|user|customer|company|page|person)?(id|name)?"  # behind from, to, source …
 EDGE_NAMES = [pair.split("-") for pair in ENDS.split()]
 WEIGHT_NAMES = ("weight", "w", "weights", "edgeweight")
 SPLIT_NAMES = ("split", "part", "mask")
@@ -240,8 +242,8 @@ def find_ends(
 
 
 def without_node_id(name: str) -> str:
-    """Return a plain name without "node" and "id" at its ends."""
-    return re.sub(r"^(node)?(id)?|(node)?(id)?$", "", plain(name))
+    """Return a plain name without "node", "id" and the like at its ends."""
+    return re.sub(rf"^(node)?(id)?|{OF_ENDS}$", "", plain(name))
 
 
 def plain(name: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nlgnn.errors import DataError
+from nlgnn.graph.store_files import is_store
 from nlgnn.tables import FeatureEncoder, Table, TableGraph, read_graph, read_graph_file, read_table, stack_tables
 from nlgnn.tables.column_choice import ColumnChoice
 from nlgnn.tables.graph_files import has_columns, read_graphml
@@ -105,6 +106,11 @@ class OwnTables:
     def choice(self) -> ColumnChoice:
         """The user's choice of columns."""
         return ColumnChoice(tuple(self.drop), tuple(self.keep), self.kind, self.drop_leaks)
+
+    @property
+    def is_store(self) -> bool:
+        """True if the graph is in a graph store."""
+        return self.graph_file is not None and is_store(self.graph_file)
 
     @property
     def has_columns(self) -> bool:

@@ -7,16 +7,14 @@ file.
 from __future__ import annotations
 
 import gzip
-import json
 import os
+import shutil
 import stat
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedIOBase, BytesIO
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal
 
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
@@ -51,9 +49,6 @@ CHUNK = 1 << 20
 # Memory from reading a table to the graph that is made of it, measured on tables of a million rows.
 BYTES_PER_ROW, BYTES_PER_TEXT, BYTES_PER_VALUE = 130, 24, 10
 SELECT_ROWS = "Select the rows and columns that you need first, or allow more memory."
-HOW_TO_WRITE_JSON = 'Write one object per line, such as {"id": "a", "age": 3}, and null for a missing value.'
-JSON_KINDS = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}
-JSON_KINDS |= {dict: "an object", type(None): ""}
 
 
 @dataclass(frozen=True)
@@ -63,22 +58,25 @@ class Content:
     Args:
         path: The file.
         unpacked: The unpacked bytes; None if the file is not compressed.
+        unpacked_path: The file of the unpacked bytes, if they are not in memory.
     """
 
     path: Path
     unpacked: bytes | None = None
+    unpacked_path: Path | None = None
 
     def source(self) -> Path | BytesIO:
         """Return the path or the unpacked bytes, for parsers."""
-        return self.path if self.unpacked is None else BytesIO(self.unpacked)
+        return (self.unpacked_path or self.path) if self.unpacked is None else BytesIO(self.unpacked)
 
     def opened(self) -> BufferedIOBase:
         """Open the bytes as a file."""
-        return self.path.open("rb") if self.unpacked is None else BytesIO(self.unpacked)
+        source = self.source()
+        return source.open("rb") if isinstance(source, Path) else source
 
     def size(self) -> int:
         """Return the number of bytes."""
-        return self.path.stat().st_size if self.unpacked is None else len(self.unpacked)
+        return (self.unpacked_path or self.path).stat().st_size if self.unpacked is None else len(self.unpacked)
 
     def head(self, size: int = 1 << 16) -> bytes:
         """Return the first bytes."""
@@ -86,15 +84,24 @@ class Content:
             return file.read(size)
 
 
-def open_content(path: Path) -> Content:
-    """Return the content of a file, and raise an error if it cannot be a table."""
+def open_content(path: Path, unpack_to: Path | None = None) -> Content:
+    """Return the content of a file, and raise an error if it cannot be a table.
+
+    Args:
+        path: The file.
+        unpack_to: The file into which a compressed file is unpacked; None to unpack it into memory.
+    """
     check_is_file(path)
     try:
         with path.open("rb") as file:
             begin = file.read(8)
             if begin.startswith(GZIP_MAGIC):
                 file.seek(0)
-                content = Content(path, unpack(file, path))
+                if unpack_to is None:
+                    content = Content(path, unpack(file, path))
+                else:
+                    unpack_into(unpack_to, file, path)
+                    content = Content(path, unpacked_path=unpack_to)
             else:
                 content = Content(path)
     except OSError as error:
@@ -139,24 +146,37 @@ def cannot_be_read(path: Path, error: OSError | ValueError) -> DataError:
 
 def unpack(file: BufferedIOBase, path: Path) -> bytes:
     """Return the unpacked bytes of a gzip file, and raise an error as soon as they are too many."""
-    packed_size = max(1, os.fstat(file.fileno()).st_size)
     unpacked = BytesIO()
-    try:
-        with gzip.GzipFile(fileobj=file) as stream:
-            while chunk := stream.read(CHUNK):
-                unpacked.write(chunk)
-                check_unpacked_size(unpacked.tell(), packed_size, path)
-                require_memory(CHUNK, path, SELECT_ROWS)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path} is damaged or was cut off ({error}).", "Copy it again; gzip -t tests it.") from error
+    _unpack(file, path, unpacked)
     return unpacked.getvalue()
 
 
-def check_unpacked_size(size: int, packed_size: int, path: Path) -> None:
-    """Raise an error if a file unpacks to a suspicious size."""
-    too_much_for_memory = size > memory_bytes() // 2
-    if too_much_for_memory or (size > NEVER_TOO_LARGE and size > LARGEST_RATIO * packed_size):
-        reason = "half of this machine's memory" if too_much_for_memory else f"{LARGEST_RATIO} times its own size"
+def unpack_into(target: Path, file: BufferedIOBase, path: Path) -> None:
+    """Unpack a gzip file into another file, and raise an error as soon as it is too large."""
+    with target.open("wb") as unpacked:
+        _unpack(file, path, unpacked, shutil.disk_usage(target.parent).free // 2, "half of the free disk space")
+
+
+def _unpack(file: BufferedIOBase, path: Path, unpacked: IO[bytes], *limit: Any) -> None:
+    packed_size, size = max(1, os.fstat(file.fileno()).st_size), 0
+    try:
+        with gzip.GzipFile(fileobj=file) as stream:
+            while chunk := stream.read(CHUNK):
+                size += unpacked.write(chunk)
+                check_unpacked_size(size, packed_size, path, *limit)
+                if not limit:
+                    require_memory(CHUNK, path, SELECT_ROWS)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path} is damaged or was cut off ({error}).", "Copy it again; gzip -t tests it.") from error
+
+
+def check_unpacked_size(
+    size: int, packed_size: int, path: Path, limit: int | None = None, words: str = "half of this machine's memory"
+) -> None:
+    """Raise an error if a file unpacks to a suspicious size, or to more than a limit: by default half of the memory."""
+    limit = memory_bytes() // 2 if limit is None else limit
+    if size > limit or (size > NEVER_TOO_LARGE and size > LARGEST_RATIO * packed_size):
+        reason = words if size > limit else f"{LARGEST_RATIO} times its own size"
         raise DataError(
             f"{path} unpacks to more than {size / 1e9:.1f} GB, which is more than {reason}.",
             "If you expect this size, unpack the file first, or save it as Parquet, and name the new file.",
@@ -237,22 +257,36 @@ def _from_pandas(frame: Any, what: str) -> pl.DataFrame:
 
 def _read_file(path: Path) -> Table:
     from nlgnn.tables.csv import read_delimited
+    from nlgnn.tables.json_lines import read_json_lines
 
     content = open_content(path)
-    endings = [ending.lower() for ending in path.suffixes]
+    form, ending = form_of(content)
+    if form == "parquet":
+        return open_parquet(content)
+    return read_json_lines(content) if form == "json" else read_delimited(content, ending)
+
+
+def form_of(content: Content) -> tuple[Literal["parquet", "json", "delimited"], str]:
+    """Return the format of a table, and the ending of the name of its file."""
+    endings = [ending.lower() for ending in content.path.suffixes]
     ending = next((ending for ending in reversed(endings) if ending != ".gz"), "")
     head = content.head(64).removeprefix(BOM).lstrip()
     if ending in PARQUET or head.startswith(b"PAR1"):
-        return open_parquet(content)
-    if ending in JSON_LINES or (ending not in DELIMITED and head.startswith(b"{")):
-        return read_json_lines(content)
-    return read_delimited(content, ending)
+        return "parquet", ending
+    return "json" if ending in JSON_LINES or (
+        ending not in DELIMITED and head.startswith(b"{")
+    ) else "delimited", ending
 
 
-def open_parquet(content: Content) -> Table:
+def open_parquet(content: Content, whole: bool = True) -> Table:
     """Open a Parquet file whose columns are read when they are used.
 
     pyarrow reads it, because it reports a damaged file where polars would panic.
+
+    Args:
+        content: The file.
+        whole: Whether the whole table must fit into memory. The file is then mapped, which is faster, but keeps in
+            memory what was read as long as there is room.
     """
     import pyarrow
     from pyarrow import parquet
@@ -260,14 +294,14 @@ def open_parquet(content: Content) -> Table:
     faults = (pyarrow.ArrowException, OSError, PolarsError, PanicException, TypeError, ValueError)
     source = content.source()
     try:
-        # With a memory map, the bytes of the file do not count as memory of this process.
-        file = parquet.ParquetFile(source if isinstance(source, BytesIO) else str(source), memory_map=True)
+        file = parquet.ParquetFile(source if isinstance(source, BytesIO) else str(source), memory_map=whole)
         columns, num_rows = tuple(file.schema_arrow.names), file.metadata.num_rows
     except faults as error:
         raise damaged(content, error) from error
-    values = num_rows * len(columns)  # a few bytes can encode one value 10^12 times
-    needed = num_rows * BYTES_PER_ROW + values * BYTES_PER_VALUE + most_list_values(file.metadata) * BYTES_PER_VALUE
-    require_memory(needed, f"{content.path}, which has {num_rows:,} rows,", SELECT_ROWS)
+    if whole:
+        values = num_rows * len(columns)  # a few bytes can encode one value 10^12 times
+        needed = num_rows * BYTES_PER_ROW + values * BYTES_PER_VALUE + most_list_values(file.metadata) * BYTES_PER_VALUE
+        require_memory(needed, f"{content.path}, which has {num_rows:,} rows,", SELECT_ROWS)
 
     def load(name: str) -> pl.Series:
         try:
@@ -300,73 +334,6 @@ def damaged(content: Content, error: object, where: str = "") -> DataError:
     return DataError(
         f"{content.path}{where} cannot be read as Parquet ({reason}).", "It is damaged or was cut off: copy it again."
     )
-
-
-def read_json_lines(content: Content) -> Table:
-    """Read a file of one JSON object per line, whose keys are the columns."""
-    source: Any = content.source()
-    if isinstance(source, BytesIO) or content.head(3) == BOM:
-        with content.opened() as file:
-            source = file.read().removeprefix(BOM)
-    try:
-        # Each line may name columns that no other line has.
-        schema = pl.scan_ndjson(source, infer_schema_length=None).collect_schema()
-        check_table_memory(content, sum(map(leaves, schema.values())))
-        frame = pl.read_ndjson(source, infer_schema_length=None)
-    except (PolarsError, PanicException, RecursionError) as error:
-        check_lines(content)
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise DataError(f"{content.path} cannot be read as JSON lines ({reason}).", HOW_TO_WRITE_JSON) from error
-
-    def place_of(row: int) -> str:
-        number, _ = next(islice(object_lines(content), row, None))
-        return f"{content.path}, line {number}"
-
-    return Table.from_frame(frame, str(content.path), place_of)
-
-
-def leaves(kind: Any) -> int:
-    """Return the number of plain columns in a type of polars, which may be a list or an object."""
-    if isinstance(kind, pl.Struct):
-        return sum(leaves(field.dtype) for field in kind.fields)
-    return leaves(kind.inner) if isinstance(kind, pl.List | pl.Array) else 1
-
-
-def object_lines(content: Content) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the bytes of each line that is not blank."""
-    with content.opened() as file:
-        for number, line in enumerate(file, start=1):
-            line = line.removeprefix(BOM) if number == 1 else line
-            if line.strip():
-                yield number, line
-
-
-def check_lines(content: Content) -> None:
-    """Raise an error for the first line that is not an object, or whose values have another type than before."""
-    kinds: dict[str, tuple[str, int]] = {}
-    for number, line in object_lines(content):
-        where = f"{content.path}, line {number}"
-        try:
-            values = json.loads(line.decode(), parse_constant=_refuse_constant)
-        except UnicodeDecodeError as error:
-            raise not_utf8(f"{where}, byte {error.start + 1}", content) from error
-        except (ValueError, RecursionError) as error:
-            reason = "too deeply nested" if isinstance(error, RecursionError) else str(error)
-            raise DataError(f"{where} is not JSON ({reason}).", HOW_TO_WRITE_JSON) from error
-        if not isinstance(values, dict):
-            raise DataError(f"{where} is a {type(values).__name__}, not an object.", HOW_TO_WRITE_JSON)
-        for name, value in values.items():
-            kind = JSON_KINDS[type(value)]
-            first_kind, first_line = kinds.setdefault(name, (kind, number)) if kind else (kind, number)
-            if kind != first_kind and {kind, first_kind} != {"a number", "text"}:
-                raise DataError(
-                    f"{where}, column {name!r} is {kind}, but in line {first_line} it is {first_kind}.",
-                    "Give each column values of one kind.",
-                )
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON value: write null")
 
 
 def not_utf8(where: str, content: Content) -> DataError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import timeit
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,6 +23,7 @@ from nlgnn.graph.features import FeaturesOnDisk
 from nlgnn.graph.graph import Graph
 from nlgnn.limits import SHARE_OF_FREE_MEMORY, free_bytes, parse_size, resident_bytes, show_size
 from nlgnn.nn.base import Model, as_model, prepare
+from nlgnn.training.device import allocation
 from nlgnn.training.loop import Alone, can_be_stacked
 from nlgnn.training.metrics import validate
 from nlgnn.training.recipe import Recipe
@@ -148,8 +150,40 @@ def check_trial(factory: Callable[[], nn.Module], model: Model, recipe: Recipe) 
         )
 
 
+def epoch_seconds(job: Job, graph: Graph, recompute: bool) -> float:
+    """Estimate the seconds of an epoch with its evaluation, of one model alone.
+
+    Graphs that are not small are replaced by two random graphs with as many edges per node, of a twentieth and a tenth
+    of the nodes; time is taken to grow linearly.
+    """
+    edges_a_node = graph.edge_index.shape[1] / graph.num_nodes
+    nodes = max(TRIAL_NODES, graph.num_nodes // 20)
+    if graph.num_nodes <= 2 * nodes:
+        return _trial_seconds(job, graph, graph.num_nodes, graph.edge_index.shape[1], recompute)
+    small, large = (
+        _trial_seconds(job, graph, number, int(number * edges_a_node), recompute) for number in (nodes, 2 * nodes)
+    )
+    return large + max(0.0, large - small) / nodes * (graph.num_nodes - 2 * nodes)
+
+
 def _trial(job: Job, graph: Graph, nodes: int, edges: int, recompute: bool) -> int:
-    """Return the peak memory of one step on a random graph of a size, with features of the same kind."""
+    """Return the peak memory of an epoch on a random graph of a size, with features of the same kind."""
+    live = _LiveBytes()
+    with _trial_epoch(job, graph, nodes, edges, recompute) as train_epoch, live:
+        train_epoch()
+    return live.peak
+
+
+def _trial_seconds(job: Job, graph: Graph, nodes: int, edges: int, recompute: bool) -> float:
+    """Return the seconds of an epoch on such a graph: the shortest of three, after one that is not timed."""
+    with _trial_epoch(job, graph, nodes, edges, recompute) as train_epoch, allocation(frugal=recompute):
+        train_epoch()
+        return min(timeit.repeat(train_epoch, number=1, repeat=3))
+
+
+@contextlib.contextmanager
+def _trial_epoch(job: Job, graph: Graph, nodes: int, edges: int, recompute: bool) -> Iterator[Callable[[], None]]:
+    """Yield a function that trains and evaluates a model for one epoch on a random graph of a size."""
     with _random_graph(graph, nodes, edges) as small, torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         inputs = prepare(job.example, small.scale_features(job.recipe.features))
         part = torch.arange(nodes // 2)
@@ -161,15 +195,16 @@ def _trial(job: Job, graph: Graph, nodes: int, edges: int, recompute: bool) -> i
         replica = Replica.new(Run(0, 0, "trial", 0), job.recipe, of_this_size, (learned, part, part))
         set_recompute(replica.model, recompute)
         y = torch.from_numpy(small.y)
-        live = _LiveBytes()
-        with live:
+
+        def train_epoch() -> None:
             alone = Alone([replica], inputs, y)
             logits, losses = alone.forward()
             alone.step(losses, [True])
             del logits, losses
             logits = alone.evaluate().flatten(0, -3)  # several for models that leave a choice to validation
             validate(job.recipe.metric, logits, y, part.expand(len(logits), -1))
-        return live.peak
+
+        yield train_epoch
 
 
 @contextlib.contextmanager

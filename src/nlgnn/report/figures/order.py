@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from nlgnn.analysis import SortedSequence, explain_nodes, kernel_sizes, order_before_and_after
+from nlgnn.analysis import SortedSequence, explain_node, explain_nodes, kernel_sizes, order_before_and_after
 from nlgnn.analysis.explain import vote_homophily
 from nlgnn.analysis.sequence import models_before_and_after
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.homophily import chance_homophily, node_homophily, reconnected_homophily
 from nlgnn.graph.splits import Split
+from nlgnn.nn.base import evaluating, prepare
 from nlgnn.nn.mixing import SortedConv
 from nlgnn.nn.neighbour_vote import SHARES, VOTES_HAVE_TRIES, NeighbourVote
 from nlgnn.nn.non_local import NonLocal
@@ -32,8 +34,9 @@ from nlgnn.report.figures.strips import (
     strip_names,
     strips_chart,
 )
+from nlgnn.report.figures.votes import longest_column, vote_rows, votes_chart
 from nlgnn.report.page import Column, Command, Figure, NodeList, Part, caption, columns_of, encode_array
-from nlgnn.report.table import Rows, Section
+from nlgnn.report.table import Rows, Section, short
 from nlgnn.training.device import model_like
 from nlgnn.training.replica import Run
 from nlgnn.training.train import Trained
@@ -60,7 +63,7 @@ def order_parts(
     """
     model = model_like(trained.factory)
     if isinstance(model, NeighbourVote):
-        return vote_parts(trained, graph, good)
+        return [*vote_parts(trained, graph, good), *votes_figures(trained, graph, run, split, probabilities)]
     if not isinstance(model, NonLocal) or not isinstance(model.mixer, SortedConv):
         return []
     kernels = kernel_sizes(model)
@@ -225,3 +228,21 @@ def votes_section(rows: Rows) -> Section:
     words = f"Votes count in {counting} of {len(rows)} run{'s' * (len(rows) != 1)}."
     text = caption("vote-weight", shares=", ".join(f"{share:g}" for share in SHARES), tries=VOTES_HAVE_TRIES)
     return Section("Weight of votes", rows, text, words, text_columns=2)
+
+
+def votes_figures(trained: Trained, graph: Graph, run: Run, split: Split, probabilities: NDArray[Any]) -> list[Figure]:
+    """Draw the votes on the first test node that they correct; nothing if there is none in this run."""
+    import altair
+
+    model, scaled = trained.factory(), graph.scale_features(trained.recipe.features)
+    model.load_state_dict(run.state)
+    with evaluating(model), torch.no_grad():
+        local = model.embed(*prepare(model, scaled)).argmax(1).numpy()
+    corrected = np.flatnonzero(split.test & graph.labelled & (probabilities.argmax(1) == graph.y) & (local != graph.y))
+    if not len(corrected):
+        return []
+    one = explain_node(model, scaled, corrected[0])
+    nodes, lines = vote_rows(one)
+    chart = votes_chart(altair.NamedData("rows"), altair.NamedData("lines"), graph.class_names, longest_column(nodes))
+    text = caption("votes-on-one", run=run.index, node=short(one.name), local=graph.class_names[local[one.node]])
+    return [Figure("Votes on one node", chart, {"rows": columns_of(nodes), "lines": columns_of(lines)}, text)]
