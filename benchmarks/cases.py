@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from benchmarks import deep, scale, shallow, steps, trainings
-from benchmarks.scale import BOTH, LEARNED, NODES, Job
+from benchmarks.scale import BOTH, BY_STRUCTURE, LEARNED, NODES, STRUCTURE, Job
 from benchmarks.steps import QUICK, Effort, Problem
 from benchmarks.timing import LARGE_GRAPH_THREADS, environment, measure_machine
 from nlgnn.errors import DataError, OptionError, nearest
@@ -64,7 +64,8 @@ SHALLOW = {
 }
 SEARCH_GOAL = Goal("at least", 3)
 GROWTH_GOAL = Goal("at most", 2.5)
-MEMORY_GOALS = {"NLGCN": 9, "NLGCN, features on disk": 5, "NLGAT": 20}
+MEMORY_GOALS = {"NLGCN": 9, "NLGCN, features on disk": 5, "NLGAT": 20, STRUCTURE: 12}
+STRUCTURE_GOAL = Goal("at most", 5)
 GROWTH_FROM = 100_000
 
 PAPER_GRAPHS = ("chameleon", "squirrel")
@@ -76,6 +77,7 @@ SIZES_OF = {
     "NLGAT": (10_000, GROWTH_FROM, 1_000_000, NODES),
     "O(n²) attention": SIZES[:3],
     LEARNED: (10_000, GROWTH_FROM, 1_000_000),
+    STRUCTURE: (10_000, GROWTH_FROM, 300_000, 1_000_000, NODES),
 }
 SLOW = ("NLGAT", "O(n²) attention")
 
@@ -122,6 +124,7 @@ STEP = "NLGCN, one training step"
 SPLITS = "NLGCN, ten splits × 200 epochs"
 GAT = "GAT 8 × 48, one training step"
 OVERHEAD = "NLGCN compared with GCN, one training step"
+BY_STRUCTURE_STEP = "NLGCN, order by structure compared with order by score, one training step"
 DEEP = "deep residual GCN, 8 × 64, batch norm, one training step"
 DEEP_PRODUCTS = "deep residual {}, {} × 64, batch norm, one training step compared with its products"
 SEARCH = "NLMLP, search of 36 settings × 10 splits × 200 epochs"
@@ -171,6 +174,9 @@ def _large_cases() -> Iterator[Case]:
             yield _scale_case(system, nodes, 1 if system in SLOW else max(3, min(30, 1_000_000 // nodes)))
     yield _scale_case("NLGCN", NODES, 3, on_disk=True)
     yield _both_case(NODES, 5)
+    for nodes in (300_000, NODES):
+        measure = partial(scale.measure, Job(BY_STRUCTURE, nodes, 5))
+        yield Case(f"structure-{nodes}", BY_STRUCTURE_STEP, as_size(nodes), measure, STRUCTURE_GOAL, large=True)
 
 
 def _scale_case(system: str, nodes: int, epochs: int, on_disk: bool = False) -> Case:

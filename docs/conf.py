@@ -26,6 +26,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "command_pages",
+    "model_pages",
     "mathml",
     "repository_links",
 ]
@@ -45,9 +46,10 @@ nb_output_stderr = "remove"  # progress
 # Reference
 autodoc_default_options = {
     "members": True,
-    "show-inheritance": True,
+    "inherited-members": "BaseEstimator, BaseModel, ClassifierMixin, Exception, Model, Module, tuple",
     "member-order": "bysource",
-    "exclude-members": "set_fit_request, set_score_request",  # made by scikit-learn, with links to its own site
+    # made by scikit-learn, with links to its own site
+    "exclude-members": "get_metadata_routing, set_fit_request, set_score_request",
 }
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
@@ -58,6 +60,7 @@ add_module_names = False
 
 # Pages in HTML
 html_theme = "furo"
+smartquotes = False  # options begin with two hyphens
 html_title = f"nlgnn {release}"
 html_show_copyright = html_copy_source = html_show_sourcelink = False
 html_math_renderer = "mathml"

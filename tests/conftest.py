@@ -33,11 +33,6 @@ settings.register_profile("nlgnn", derandomize=True, deadline=None, max_examples
 settings.load_profile("nlgnn")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    # PyTorch Geometric, which the tests compare with, says so on import.
-    config.addinivalue_line("filterwarnings", "ignore:`torch.jit.script` is deprecated:DeprecationWarning")
-
-
 @pytest.fixture(scope="session")
 def data_root() -> Path:
     """The folder of the real datasets."""

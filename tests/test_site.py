@@ -1,5 +1,6 @@
 """Tests of the documentation site: its reference is complete, and it is built without warnings."""
 
+import inspect
 import os
 import re
 import subprocess
@@ -17,6 +18,17 @@ ROOT = Path(__file__).parent.parent
 def test_reference_lists_every_public_name() -> None:
     listed = re.findall(r"^   (\w+)$", (ROOT / "docs" / "reference" / "api.md").read_text(), flags=re.MULTILINE)
     assert sorted(listed) == sorted(name for name in nlgnn.__all__ if not name.startswith("_"))
+
+
+@pytest.mark.parametrize("name", [name for name in nlgnn.__all__ if not name.startswith("_")])
+def test_public_names_are_documented(name: str) -> None:
+    """Doctests run the examples."""
+    item = getattr(nlgnn, name)
+    text = inspect.getdoc(item) or ""
+    assert ">>> " in text
+    if inspect.isfunction(item):
+        assert "Args:" in text
+        assert "Returns:" in text
 
 
 @pytest.mark.slow

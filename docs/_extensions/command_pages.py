@@ -23,9 +23,8 @@ def command_page(name: str) -> str:
     lines = [f"# nlgnn {name}", "", help_text, "", "```text", usage, "```", ""]
     panels: dict[str, list[str]] = {}
     for parameter in command.params:
-        if not getattr(parameter, "hidden", False):
-            panel = "Arguments" if isinstance(parameter, TyperArgument) else "Options"
-            panels.setdefault(parameter.rich_help_panel or panel, []).append(_row(parameter, context))
+        panel = "Arguments" if isinstance(parameter, TyperArgument) else "Options"
+        panels.setdefault(parameter.rich_help_panel or panel, []).append(_row(parameter, context))
     for title, rows in panels.items():
         lines += [f"## {title}", "", "| | Values | Meaning |", "| --- | --- | --- |", *rows, ""]
     return "\n".join(lines)

@@ -54,7 +54,7 @@ from .tables import read_graph as read_graph
 from .training.fit import fit as fit
 from .training.fit import fit_settings as fit_settings
 from .training.fit import predict as predict
-from .training.fit import prepare as prepare
+from .training.inputs import prepare as prepare
 from .training.recipe import Recipe as Recipe
 from .training.replica import Run as Run
 from .training.run_folder import RunFolder as RunFolder

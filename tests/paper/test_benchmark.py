@@ -120,3 +120,11 @@ def test_an_entry_with_fewer_splits_is_marked(tmp_path: Path) -> None:
     write(cell, tmp_path, [97.0, 97.5, 98.0])
     row = sections([cell], tmp_path)[0].rows[0]
     assert row["test"] == "97.5 ± 0.5*"
+
+
+def test_every_model_has_a_quick_cell() -> None:
+    for cell in (*entries_of("texas").values(), *entries_of("tolokers").values()):
+        quick = cell.quick()
+        settings = quick.training_settings(quick.candidates[0])
+        assert settings.get("epochs", 3) == 3 or get_system(cell.system).kind == "shallow"
+        assert quick.schedule.splits == 2

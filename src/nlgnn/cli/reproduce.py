@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -25,6 +26,7 @@ TABLE_NAMES = (
 )
 # The first is part of results, the others have pages of their own.
 ON_REQUEST = ("controls", "order", "systems", "benchmark", "auto")
+SECONDS_BETWEEN_TRIES = 5.0  # to take a cell over that another machine measures
 QUICK_DATASETS = ("texas", "chameleon")  # one of each category
 
 
@@ -51,12 +53,14 @@ def reproduce(
     table_only: Annotated[bool, typer.Option("--table", help="Show measured cells; measure nothing.")] = False,
     list_only: Annotated[bool, typer.Option("--list", help="Count cells; with TABLE, name open ones.")] = False,
     pages: Annotated[Path | None, typer.Option(help="Write the generated pages to this folder.")] = None,
+    storage: Annotated[str | None, typer.Option(help="Share cells between machines: postgresql://…")] = None,
     form: Annotated[Format, typer.Option("--format", help="The format of printed tables.")] = Format.CONSOLE,
 ) -> None:
     """Repeat the experiments of the paper cell by cell and compare them with the printed tables.
 
     Measured cells are kept. Open cells are measured first, then those of older versions. Several processes can share
-    the work.
+    the work: in one folder, or on several machines by a database (--storage). With one, cells that others measure are
+    waited for, and taken over if they are given up.
 
     Tables: results, agreement, datasets, categories, verdicts, first-category, second-category, all, homophily,
     sequence, efficiency, cpgcn, controls, ablation, order, systems, benchmark, auto.
@@ -85,7 +89,9 @@ def reproduce(
     selection = Selection(
         list(tables), comma_separated(systems), comma_separated(datasets), comma_separated(cells), quick
     )
-    failed = [] if table_only else measure(selection, results)
+    if storage is not None and table_only:
+        raise OptionError("--table measures nothing that --storage could share.", "Leave one of them out.")
+    failed = [] if table_only else measure(selection, results, storage)
     found = selection.cells(results)
     if not any((results / store / f"{name}.json").exists() for store, name in found):
         raise DataError(f"there are no measured cells in {results}.", "Name their folder with --out, or measure them.")
@@ -168,8 +174,21 @@ def show(
         write_page(page, title, [*page_parts(list(cells.values()), results), *sections, again])
 
 
-def measure(selection: Selection, results: Path) -> list[str]:
+def measure(selection: Selection, results: Path, storage: str | None = None) -> list[str]:
     """Measure open cells, then older ones, and return the names of those that failed."""
+    if storage is None:
+        return _measure(selection, results)
+    from nlgnn.paper.shared_cells import shared_results
+    from nlgnn.tuning.shared_results import SharedResults
+
+    token = shared_results.set(SharedResults(storage, "quick" if selection.quick else "results"))
+    try:
+        return _measure(selection, results)
+    finally:
+        shared_results.reset(token)
+
+
+def _measure(selection: Selection, results: Path) -> list[str]:
     from nlgnn.paper.cell import cell_path, is_older, read_cell
     from nlgnn.paper.measure import make_folder
     from nlgnn.paper.pages import lacks_files
@@ -206,11 +225,18 @@ def measure(selection: Selection, results: Path) -> list[str]:
 
 
 def _run(cells: Sequence[Cell], results: Path, renew: bool = False) -> list[str]:
-    """Measure cells one after another and return the names of those that failed."""
+    """Measure cells one after another and return the names of those that failed.
+
+    If results are shared, those of other processes are waited for.
+    """
     from nlgnn.paper.measure import run_cell
+    from nlgnn.paper.shared_cells import shared_results
 
     failed = []
-    for number, cell in enumerate(cells, start=1):
+    waiting = list(enumerate(cells, start=1))
+    told = set[str]()
+    while waiting:
+        number, cell = waiting.pop(0)
         where = f"{'older' if renew else 'open'} cell {number} of {len(cells)}: {cell.name}"
         try:
             result = run_cell(cell, results, renew=renew)
@@ -221,7 +247,12 @@ def _run(cells: Sequence[Cell], results: Path, renew: bool = False) -> list[str]
             errors.print(f"{where}\nerror: {error}", soft_wrap=True, markup=False)
             failed.append(cell.name)
             continue
-        errors.print(
-            f"{where}, {result['seconds']} s" if result else f"{where}: another process measures it", soft_wrap=True
-        )
+        if result is not None or cell.name not in told:
+            words = f"{where}, {result['seconds']} s" if result else f"{where}: another process measures it"
+            errors.print(words, soft_wrap=True)
+        if result is None and shared_results.get() is not None:
+            if cell.name in told:
+                time.sleep(SECONDS_BETWEEN_TRIES)
+            told.add(cell.name)
+            waiting.append((number, cell))
     return failed

@@ -35,6 +35,15 @@ def from_pyg(data: Any, name: str = "graph") -> Graph:
 
     Raises:
         DataError: If the data has no edges, or its arrays do not fit each other.
+
+    Example:
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> from nlgnn import from_pyg
+        >>> data = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.tensor([0, 1, 1]))
+        >>> graph = from_pyg(data)
+        >>> (graph.num_nodes, graph.directed)
+        (3, True)
     """
     if getattr(data, "edge_index", None) is None:
         raise DataError(
@@ -74,6 +83,11 @@ def to_pyg(graph: Graph, splits: Sequence[Split] | None = None) -> Any:
 
     Raises:
         OptionError: If the graph has splits of several protocols and none is named.
+
+    Example:
+        >>> from nlgnn import load_graph, to_pyg
+        >>> to_pyg(load_graph("mushroom-body")).num_nodes
+        209
     """
     data_module = import_extra("torch_geometric.data", "PyTorch Geometric", extra="pyg")
     torch = import_module("torch")
@@ -117,6 +131,13 @@ def from_networkx(
 
     Raises:
         DataError: If a node has no features, or no node has the attribute of the label.
+
+    Example:
+        >>> import networkx as nx
+        >>> from nlgnn import from_networkx
+        >>> graph = from_networkx(nx.karate_club_graph(), features=None, label="club", weight=None)
+        >>> (graph.num_nodes, sorted(graph.class_names))
+        (34, ['Mr. Hi', 'Officer'])
     """
     nodes = list(network.nodes)
     number = {node: i for i, node in enumerate(nodes)}
@@ -143,6 +164,11 @@ def to_networkx(graph: Graph) -> Any:
 
     Raises:
         DataError: If two nodes have one name.
+
+    Example:
+        >>> from nlgnn import load_graph, to_networkx
+        >>> to_networkx(load_graph("mushroom-body")).number_of_nodes()
+        209
     """
     networkx = import_extra("networkx", "NetworkX", extra="networkx")
     names: Sequence[Any] = range(graph.num_nodes) if graph.node_names is None else graph.node_names
@@ -301,6 +327,11 @@ def to_scipy(graph: Graph) -> sparse.csr_array:
 
     Returns:
         The matrix of edge weights, 1 if there are none; symmetric if the graph is undirected.
+
+    Example:
+        >>> from nlgnn import load_graph, to_scipy
+        >>> to_scipy(load_graph("mushroom-body")).shape
+        (209, 209)
     """
     return (graph.directed_weights if graph.directed else graph.undirected_weights).copy()
 

@@ -25,6 +25,15 @@ def node_homophily(graph: Graph) -> float:
 
     ``H(G) = 1/n Σ_v |{u ∈ N(v): y_u = y_v}| / d(v)``; a node without neighbours adds 0 and counts in n.
 
+    Args:
+        graph: A graph with known labels.
+
+    Returns:
+        A share from 0 to 1.
+
+    Raises:
+        DataError: If no label is known.
+
     Example:
         >>> node_homophily(Graph([[1]] * 3, [[0, 1], [1, 2]], [0, 0, 1]))
         0.5
@@ -168,7 +177,22 @@ MEASURES: tuple[Callable[[Graph], float], ...] = (
 
 
 def homophily_table(graph: Graph) -> dict[str, float]:
-    """Return every measure that is one number, by name."""
+    """Return every measure that is one number, by name.
+
+    Args:
+        graph: A graph with known labels.
+
+    Returns:
+        The measures by the names of their functions.
+
+    Raises:
+        DataError: If no label is known.
+
+    Example:
+        >>> from nlgnn import Graph, homophily_table
+        >>> homophily_table(Graph([[1]] * 3, [[0, 1], [1, 2]], [0, 0, 1]))["node_homophily"]
+        0.5
+    """
     return {measure.__name__: measure(graph) for measure in (*MEASURES, chance_homophily)}
 
 

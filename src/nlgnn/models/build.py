@@ -139,6 +139,12 @@ def configure(name: str, graph: Graph, preset: str | None = None, **options: Any
     Raises:
         OptionError: An option is unknown or has a value that it cannot take.
         DataError: The graph has no features and the model needs some.
+
+    Example:
+        >>> from nlgnn import configure, load_graph
+        >>> factory, recipe = configure("nlgcn", load_graph("mushroom-body"), hidden=16, epochs=5)
+        >>> (type(factory()).__name__, recipe.epochs)
+        ('NLGCN', 5)
     """
     arguments, recipe = resolve(name, graph.name, preset, options)
     system = get_system(name)

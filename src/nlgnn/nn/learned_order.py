@@ -78,6 +78,14 @@ class LearnedOrder(Order):
         frozen: Whether nothing of the space is learned. A control. Map and weights of descriptions stay as they
             were at the start.
         random: Whether votes use random orders in place of projections: a control.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import MLP, LearnedOrder, NonLocal
+        >>> order = LearnedOrder(8)
+        >>> model = NonLocal(MLP(8, 16, 3), 3, 3, order=order)
+        >>> model.order is order
+        True
     """
 
     reads_logits = True

@@ -140,6 +140,13 @@ class MLP(UniformStack, LocalModel):
             evaluation, all of them are input.
         num_nodes: Number of nodes of the graph, for `label_input`.
         label_channels: Number of classes, for `label_input`. The default is `out_channels`.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import MLP
+        >>> model = MLP(8, 16, 3)
+        >>> model(torch.randn(10, 8)).shape
+        torch.Size([10, 3])
     """
 
     uses_edge_weights = uses_edge_types = True  # without edges, no weights or types are ignored
@@ -175,6 +182,13 @@ class GCN(UniformStack, LocalModel):
             evaluation, all of them are input.
         num_nodes: Number of nodes of the graph, for `label_input`.
         label_channels: Number of classes, for `label_input`. The default is `out_channels`.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import GCN
+        >>> model = GCN(8, 16, 3)
+        >>> model(torch.randn(10, 8), torch.randint(10, (2, 30))).shape
+        torch.Size([10, 3])
     """
 
     uses_edge_weights = True
@@ -213,6 +227,13 @@ class GAT(LocalModel):
             evaluation, all of them are input.
         num_nodes: Number of nodes of the graph, for `label_input`.
         label_channels: Number of classes, for `label_input`. The default is `out_channels`.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import GAT
+        >>> model = GAT(8, 16, 3)
+        >>> model(torch.randn(10, 8), torch.randint(10, (2, 30))).shape
+        torch.Size([10, 3])
     """
 
     @checked

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from nlgnn.errors import OptionError
 from nlgnn.nn.base import Count, Depth, KernelSize, Rate, checked, reset
 from nlgnn.nn.kernels.dropout import Dropout
-from nlgnn.nn.kernels.ranks import active
+from nlgnn.nn.kernels.ranks import active_ranks
 from nlgnn.nn.kernels.sorted_blocks import convolve_over_ranks
 from nlgnn.nn.kernels.sorted_conv import RowConv, convolve_along_order, is_plain
 from nlgnn.nn.orders import Ranking
@@ -60,6 +60,13 @@ class SortedConv(Mixer):
         dropout: Share of units dropped between the convolutions in training.
         zero_init: Whether the last convolution starts at zero.
         convs: A module from `[1, channels, n]` to the same shape that replaces the convolutions.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import MLP, NonLocal, SortedConv
+        >>> model = NonLocal(MLP(8, 16, 3), 3, 3, mixer=SortedConv(3, kernel_size=7))
+        >>> model(torch.randn(10, 8)).shape
+        torch.Size([10, 3])
     """
 
     @checked
@@ -105,7 +112,7 @@ class SortedConv(Mixer):
         self, z: Float[Tensor, "n f"], ranking: Ranking, batch: Int[Tensor, " n"] | None = None
     ) -> Float[Tensor, "n f"]:
         if batch is None and is_plain(self.convs):
-            if (ranks := active()) is not None:
+            if (ranks := active_ranks()) is not None:
                 return convolve_over_ranks(ranks, z, ranking.scale, ranking.keys, self.convs)
             return convolve_along_order(z, ranking.scale, ranking.keys, self.convs)
         order = ranking.order(batch)
@@ -125,6 +132,13 @@ class GlobalAttention(Mixer):
     .. math:: \hat{z}_v = \sum_u \mathrm{softmax}_u(z_v^T z_u) z_u
 
     It takes no notice of the order, so that the score of a model with this mixer is not trained.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import MLP, GlobalAttention, NonLocal
+        >>> model = NonLocal(MLP(8, 16, 3), 3, 3, mixer=GlobalAttention())
+        >>> model(torch.randn(10, 8)).shape
+        torch.Size([10, 3])
     """
 
     def forward(

@@ -66,7 +66,9 @@ class Version(Model):
             cls.__signature__ = inspect.Signature([*widths, *ordered.values()])  # type: ignore[attr-defined]
             words = {name: text for one in reversed(sources) for name, text in argument_words(one).items()}
             lines = "\n".join(f"    {name}: {words[name]}" for name in cls.__signature__.parameters)  # type: ignore[attr-defined]
-            cls.__doc__ = f"{cls.wrapper.__name__} around {cls.local_class.__name__}.\n\nArgs:\n{lines}\n"
+            own = inspect.cleandoc(vars(cls)["__doc__"] or f"{cls.wrapper.__name__} around {cls.local_class.__name__}.")
+            summary, _, example = own.partition("\n\n")
+            cls.__doc__ = f"{summary}\n\nArgs:\n{lines}\n\n{example}"
 
     @classmethod
     def around(cls, local_class: type[nn.Module]) -> Any:
@@ -208,14 +210,44 @@ class VoteVersion(NeighbourVote, Version):
 
 
 class NLMLP(NonLocalVersion):
+    """An MLP with non-local aggregation along a sorted order (Liu, Wang and Ji, TPAMI 2021).
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import NLMLP
+        >>> model = NLMLP(8, 16, 3, kernel_size=5)
+        >>> model(torch.randn(10, 8)).shape
+        torch.Size([10, 3])
+    """
+
     local_class = MLP
 
 
 class NLGCN(NonLocalVersion):
+    """A GCN with non-local aggregation along a sorted order (Liu, Wang and Ji, TPAMI 2021).
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import NLGCN
+        >>> model = NLGCN(8, 16, 3, kernel_size=5)
+        >>> model(torch.randn(10, 8), torch.randint(10, (2, 30))).shape
+        torch.Size([10, 3])
+    """
+
     local_class = GCN
 
 
 class NLGAT(NonLocalVersion):
+    """A GAT with non-local aggregation along a sorted order (Liu, Wang and Ji, TPAMI 2021).
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import NLGAT
+        >>> model = NLGAT(8, 16, 3, kernel_size=5)
+        >>> model(torch.randn(10, 8), torch.randint(10, (2, 30))).shape
+        torch.Size([10, 3])
+    """
+
     local_class = GAT
 
 

@@ -121,12 +121,14 @@ class Cell:
             options = {**self.schedule.options, "epochs": 20}
             options.pop("largest load", None)  # a try-out does not need a quiet machine
             return replace(self, schedule=replace(self.schedule, options=options))
-        pretraining = {"pretrain_epochs": 2} if "pretrain_epochs" in get_system(self.system).program else {}
-        splits = min(2, self.schedule.splits)
+        system = get_system(self.system)
+        options = {} if system.kind == "shallow" else {"epochs": 3}
+        if "pretrain_epochs" in system.program:
+            options["pretrain_epochs"] = 2
         return replace(
             self,
             candidates=self.candidates[:2],
-            schedule=Schedule({"epochs": 3, **pretraining}, splits=splits, search_splits=1),
+            schedule=Schedule(options, splits=min(2, self.schedule.splits), search_splits=1),
             main=self.main.quick() if self.main else None,
         )
 

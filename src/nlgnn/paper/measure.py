@@ -33,6 +33,7 @@ from nlgnn.paper.auto_cells import measure_auto
 from nlgnn.paper.cell import Cell, Settings, cell_path, check_unchanged, is_older, read_cell
 from nlgnn.paper.numbers import printed_speed
 from nlgnn.paper.order_cells import ROLES
+from nlgnn.paper.shared_cells import claim_cell, publish
 from nlgnn.paper.ties import measure_ties
 from nlgnn.paper.twins import measure_without_twins
 from nlgnn.selection.diagnosis import diagnose
@@ -65,7 +66,7 @@ def run_cell(cell: Cell, results: Path, progress: bool = True, renew: bool = Fal
             the new result is complete.
 
     Returns:
-        The content of the cell's file, or None if another process measures it.
+        The content of the cell's file, or None if another process measures it. Shared results are not measured again.
 
     Raises:
         DataError: If the file cannot be read, or if the cell was measured with other settings.
@@ -75,8 +76,8 @@ def run_cell(cell: Cell, results: Path, progress: bool = True, renew: bool = Fal
     if not _is_done(cell, path, renew):
         unfinished = path.parent / f".{cell.name}"  # keeps trained models until the cell is complete
         make_folder(unfinished)
-        with claim(path.parent / f".{cell.name}.lock") as claimed:
-            if not claimed:
+        with claim(path.parent / f".{cell.name}.lock") as here, claim_cell(cell, path) as everywhere:
+            if not (here and everywhere):
                 return None
             if not _is_done(cell, path, renew):  # another process may have finished it meanwhile
                 try:
@@ -87,6 +88,7 @@ def run_cell(cell: Cell, results: Path, progress: bool = True, renew: bool = Fal
                 text = json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
                 with writing(path):
                     write_text(path, text)
+                publish(cell, text)
             shutil.rmtree(unfinished, ignore_errors=True)
     return read_cell(cell, path)
 

@@ -209,6 +209,12 @@ def diagnose(
     Raises:
         DataError: If fewer than two classes occur.
         OptionError: If the graph has no such splits, or the metric does not fit the graph.
+
+    Example:
+        >>> from nlgnn import diagnose, load_graph
+        >>> found = diagnose(load_graph("mushroom-body"), progress=False)
+        >>> found.category in ("first", "second", "assortative", "undecided")
+        True
     """
     from nlgnn.datasets.catalog import CATALOG
 

@@ -118,6 +118,15 @@ class ShallowModel(ABC):
         recipe_options: The options of a `Recipe` that the trainer sets as attributes of the model before `fit`, such as
             class_weight. It passes on the metric and the seed, scales features and limits threads itself.
         class_weight: "balanced" if all classes have the same weight in training, else "none".
+
+    Example:
+        >>> from nlgnn import Logistic, ShallowModel, load_graph, make_splits
+        >>> graph = load_graph("mushroom-body")
+        >>> model = Logistic()
+        >>> model.fit(graph, make_splits(graph, "random-60")[0]).predict(graph).shape
+        (209, 4)
+        >>> isinstance(model, ShallowModel)
+        True
     """
 
     identifies_nodes: bool = False
@@ -130,7 +139,7 @@ class ShallowModel(ABC):
 
     @property
     def choices(self) -> dict[str, str | float]:
-        """The settings that the last `fit` chose by validation, by name."""
+        """Return the settings that the last `fit` chose by validation, by name."""
         return {}
 
     @property

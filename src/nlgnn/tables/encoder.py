@@ -36,6 +36,8 @@ class FeatureEncoder(BaseModel):
         row_norm: The length that rows have on average, if numbers are standardised: `Graph.row_norm`.
 
     Example:
+        >>> import polars as pl
+        >>> from nlgnn.tables.encoder import FeatureEncoder
         >>> encoder = FeatureEncoder.fit(pl.DataFrame({"size": [1.0, 3.0], "kind": ["a", "a"]}))
         >>> encoder.transform(pl.DataFrame({"size": [2.0]})).tolist()
         [[0.0]]

@@ -50,6 +50,14 @@ class Run:
         state: The weights of the chosen epoch.
         validation: The class probabilities of the validation nodes at the chosen epoch, `[k, c]`, from which ensembles
             are chosen.
+
+    Example:
+        >>> from nlgnn import Recipe, configure, fit, load_graph
+        >>> graph = load_graph("mushroom-body")
+        >>> factory, recipe = configure("gcn", graph, epochs=5)
+        >>> run = fit(factory, graph, "random-60", recipe)[0]
+        >>> (run.epochs, sorted(run.test)[0])
+        (5, 'accuracy')
     """
 
     index: int

@@ -42,6 +42,15 @@ class RunFolder:
     are unfinished. Every file is written atomically, so a killed process leaves the old state or the new one.
     `summary.json` is written last: a run that is listed there is complete. It also holds the checksums of the files in
     `models`, and how many models were trained at once on how many threads, which may change the last digits of figures.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from nlgnn import RunFolder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     made = RunFolder.create(Path(folder) / "run", {"model": "gcn"})
+        ...     len(made.finished_runs())
+        0
     """
 
     new_parents: Sequence[Path] = ()  # parent folders that were created for it, the nearest first

@@ -90,7 +90,7 @@ class SharedStudy:
     """
 
     def __init__(self, path: Path | None, address: str | None, name: str, space: Space, identity: Values) -> None:
-        url = URL.create("sqlite", database=str(path.absolute())) if path else _postgresql_url(str(address))
+        url = URL.create("sqlite", database=str(path.absolute())) if path else postgresql_url(str(address))
         self.where = str(path) if path else f"the study {name!r} in {url.render_as_string()}"
         self.path, self.name, self.space = path, name, space
         with self._errors():
@@ -311,7 +311,8 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _postgresql_url(address: str) -> URL:
+def postgresql_url(address: str) -> URL:
+    """Return the address of a PostgreSQL database with its driver, and raise an `OptionError` for other text."""
     try:
         url = make_url(address)
     except (ArgumentError, ValueError):

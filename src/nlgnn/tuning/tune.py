@@ -78,6 +78,15 @@ def tune(
     Raises:
         OptionError: If an option or value does not exist or has no effect.
         StudyError: If the study cannot be opened or holds another search.
+
+    Example:
+        >>> import tempfile
+        >>> from nlgnn import load_graph, tune
+        >>> options = {"hidden": [8, 16], "settings": 2, "search_epochs": 5, "progress": False}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tuned = tune(load_graph("mushroom-body"), "mlp", study=f"{folder}/study.db", **options)
+        >>> len(tuned.rows)
+        2
     """
     model = get_system(model).name
     check_numbers(settings, search_splits, search_epochs)

@@ -63,6 +63,13 @@ class ACMGCN(Model):
         residual: Whether features are added to layer one (ACM-GCN++).
         dropout: Share of units dropped in training. Input features are dropped, too.
         num_nodes: Number of nodes of the graph, for `structure`.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import ACMGCN
+        >>> model = ACMGCN(8, 16, 3)
+        >>> model(torch.randn(10, 8), torch.randint(10, (2, 30))).shape
+        torch.Size([10, 3])
     """
 
     uses_edge_weights = True

@@ -106,9 +106,17 @@ class FeatureBank(Model):
         members: Number of banks, each with its own loss. The logits are their mean.
         num_nodes: Number of nodes of the graph, for links.
         num_edge_types: Number of types of edges. Each adds the means over all neighbours by this type.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import FeatureBank
+        >>> model = FeatureBank(8, 16, 3)
+        >>> model(torch.randn(10, 8), torch.randint(10, (2, 30))).shape
+        torch.Size([10, 3])
     """
 
     uses_edge_weights = True
+    accepts_more_nodes = True
 
     @checked
     def __init__(
@@ -162,6 +170,11 @@ class FeatureBank(Model):
             [FeatureBank(in_channels, hidden_channels, out_channels, **of_each) for _ in range(members - 1)]
         )
         self.reset_parameters()
+
+    @property
+    def over_ranks(self) -> bool:  # type: ignore[override]
+        """Return whether each process can compute the inputs of its nodes, which links and types of edges prevent."""
+        return not self.links and self.num_edge_types == 0
 
     def reset_parameters(self) -> None:
         super().reset_parameters()

@@ -86,6 +86,13 @@ class CPGCN(Model):
             program.
         cotrain_weight: Weight of the loss of the prior. With "released", it is the additional weight of the penalty on
             the compatibility.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import CPGCN
+        >>> model = CPGCN(8, 16, 3)
+        >>> model(torch.randn(10, 8), torch.randint(10, (2, 30))).shape
+        torch.Size([10, 3])
     """
 
     uses_edge_weights = True

@@ -55,6 +55,13 @@ class DirGCN(StackModel):
             evaluation, all of them are input.
         num_nodes: Number of nodes of the graph, for `label_input`.
         label_channels: Number of classes, for `label_input`. The default is `out_channels`.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import DirGCN
+        >>> model = DirGCN(8, 16, 3)
+        >>> model(torch.randn(10, 8), torch.randint(10, (2, 30))).shape
+        torch.Size([10, 3])
     """
 
     uses_edge_weights = True

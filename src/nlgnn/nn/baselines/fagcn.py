@@ -55,9 +55,16 @@ class FAGCN(Model):
         num_layers: Number of propagation layers.
         eps: Share of the first embedding that every layer adds.
         dropout: Share of features, first embeddings and gates dropped.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import FAGCN
+        >>> model = FAGCN(8, 16, 3)
+        >>> model(torch.randn(10, 8), torch.randint(10, (2, 30))).shape
+        torch.Size([10, 3])
     """
 
-    uses_edge_weights = True
+    uses_edge_weights = over_ranks = True
 
     @checked
     def __init__(

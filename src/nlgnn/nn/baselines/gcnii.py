@@ -49,9 +49,16 @@ class GCNII(Model):
         theta: Strength of the weights. Layer l mixes a share log(theta / l + 1) of its weight with the identity.
         own_weights: Whether the first layer has its own weights (GCNII*).
         dropout: Share of input features and hidden units dropped.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import GCNII
+        >>> model = GCNII(8, 16, 3)
+        >>> model(torch.randn(10, 8), torch.randint(10, (2, 30))).shape
+        torch.Size([10, 3])
     """
 
-    uses_edge_weights = True
+    uses_edge_weights = over_ranks = True
 
     @checked
     def __init__(

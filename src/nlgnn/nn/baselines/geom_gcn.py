@@ -86,6 +86,13 @@ class GeomGCN(Model):
         space: Latent space of the relations. isomap is computed for any graph. The others are relations that the
             authors published for named graphs, from their own Isomap (isomap-released), the Poincaré disc or struc2vec.
         dropout: Share of input features and hidden units dropped.
+
+    Example:
+        >>> from nlgnn import GeomGCN, Recipe, load_graph, prepare
+        >>> graph = load_graph("mushroom-body")
+        >>> model = GeomGCN(graph.num_features, 16, graph.num_classes)
+        >>> model(*prepare(model, graph, Recipe())).shape
+        torch.Size([209, 4])
     """
 
     estimable = False  # published relations belong to one graph, and Isomap is too slow for a trial

@@ -51,6 +51,13 @@ class GPRGNN(Model):
         alpha: Probability to return to the node, for ppr. For "nppr" it is the base of the powers.
         dropout: Share of units of the MLP dropped in training. Input features are dropped, too.
         propagation_dropout: Share of outputs of the MLP dropped in training.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import GPRGNN
+        >>> model = GPRGNN(8, 16, 3)
+        >>> model(torch.randn(10, 8), torch.randint(10, (2, 30))).shape
+        torch.Size([10, 3])
     """
 
     uses_edge_weights = True

@@ -42,6 +42,13 @@ class LINKX(Model):
         num_node_layers: Number of layers that embed the features.
         num_layers: Number of layers after the mixing.
         dropout: Share of hidden units dropped in training. It is applied between the layers after the mixing.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import LINKX
+        >>> model = LINKX(8, 16, 3, num_nodes=10)
+        >>> model(torch.randn(10, 8), torch.randint(10, (2, 30))).shape
+        torch.Size([10, 3])
     """
 
     identifies_nodes = True

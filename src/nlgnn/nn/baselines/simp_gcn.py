@@ -81,6 +81,13 @@ class SimPGCN(Model):
         directed: Whether edges keep their direction in the data. They do in the authors' program, where a self loop
             counts twice instead of once. Otherwise, edges are used in both directions.
         dropout: Share of hidden units dropped in training.
+
+    Example:
+        >>> from nlgnn import SimPGCN, Recipe, load_graph, prepare
+        >>> graph = load_graph("mushroom-body")
+        >>> model = SimPGCN(graph.num_features, 16, graph.num_classes)
+        >>> model(*prepare(model, graph, Recipe())).shape
+        torch.Size([209, 4])
     """
 
     uses_edge_weights = True
