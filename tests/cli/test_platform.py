@@ -41,12 +41,11 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sysconf")
     monkeypatch.delattr(signal, "SIGHUP")
     monkeypatch.setitem(sys.modules, "resource", None)
-    monkeypatch.setattr(sys, "platform", "win32")
 
 
 @pytest.mark.usefixtures("elsewhere")
 class TestWithoutLinux:
-    def test_memory_is_unknown(self) -> None:
+    def test_memory_is_unknown(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert limits.free_bytes() is None
         assert limits.resident_bytes() == 0
         assert limits.room() == (None, "")
@@ -55,13 +54,15 @@ class TestWithoutLinux:
             assert limits.room()[0] == 2**30
         assert table_files.memory_bytes() > 2**30
         race.reset_peak_memory()
+        monkeypatch.setattr(sys, "platform", "win32")
         assert race.peak_memory() is None
 
     def test_processor_and_age(self) -> None:
         assert device.processor()
         assert cli.process_age() == 0
 
-    def test_allocation_and_interrupts(self) -> None:
+    def test_allocation_and_interrupts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "platform", "darwin")
         with device.allocation(frugal=True), device.Interrupt() as interrupt:
             signal.raise_signal(signal.SIGTERM)
         assert interrupt.requested
