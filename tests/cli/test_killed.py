@@ -46,8 +46,6 @@ CONSTANTS = {
 }
 
 MANY = int(os.environ.get("NLGNN_KILLS", "0"))  # as `make kills` sets it: also at every change of a file
-    os.environ.get("NLGNN_KILLS", "0")
-)  # as `make kills` sets it: about so many kills, at every change of a file
 
 
 def numbers(few: int, share: float) -> range:
