@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from benchmarks import deep, scale, shallow, steps, trainings
 from benchmarks.peers import PYG_CSR
-from benchmarks.scale import BOTH, LEARNED, NODES, Job
+from benchmarks.scale import BOTH, BY_STRUCTURE, LEARNED, NODES, STRUCTURE, Job
 from benchmarks.steps import QUICK, SHORT, Effort, Problem
 from benchmarks.timing import LARGE_GRAPH_THREADS, cores_of_others, environment, is_quiet, measure_machine, usage
 from nlgnn.errors import DataError, NlgnnError, OptionError, nearest
@@ -68,7 +68,8 @@ SHALLOW = {
 }
 SEARCH_GOAL = Goal("at least", 3)
 GROWTH_GOAL = Goal("at most", 2.5)
-MEMORY_GOALS = {"NLGCN": 9, "NLGCN, features on disk": 5, "NLGAT": 20}
+MEMORY_GOALS = {"NLGCN": 9, "NLGCN, features on disk": 5, "NLGAT": 20, STRUCTURE: 12}
+STRUCTURE_GOAL = Goal("at most", 5)
 GROWTH_FROM = 100_000
 
 PAPER_GRAPHS = ("chameleon", "squirrel")
@@ -80,6 +81,7 @@ SIZES_OF = {
     "NLGAT": (10_000, GROWTH_FROM, 1_000_000, NODES),
     "O(n²) attention": SIZES[:3],
     LEARNED: (10_000, GROWTH_FROM, 1_000_000),
+    STRUCTURE: (10_000, GROWTH_FROM, 300_000, 1_000_000, NODES),
 }
 SLOW = ("NLGAT", "O(n²) attention")
 
@@ -133,6 +135,7 @@ STEP = "NLGCN, one training step"
 SPLITS = "NLGCN, ten splits × 200 epochs"
 GAT = "GAT 8 × 48, one training step"
 OVERHEAD = "NLGCN compared with GCN, one training step"
+BY_STRUCTURE_STEP = "NLGCN, order by structure compared with order by score, one training step"
 DEEP = "deep residual GCN, 8 × 64, batch norm, one training step"
 DEEP_PRODUCTS = "deep residual {}, {} × 64, batch norm, one training step compared with its products"
 SEARCH = "NLMLP, search of 36 settings × 10 splits × 200 epochs"
@@ -188,6 +191,9 @@ def _large_cases() -> Iterator[Case]:
     yield _scale_case("NLGCN", NODES, 3, on_disk=True)
     for nodes in (GROWTH_FROM, NODES):
         yield _both_case(nodes, 5)
+    for nodes in (300_000, NODES):
+        measure = partial(scale.measure, Job(BY_STRUCTURE, nodes, 5))
+        yield Case(f"structure-{nodes}", BY_STRUCTURE_STEP, as_size(nodes), measure, STRUCTURE_GOAL, large=True)
 
 
 def _scale_case(system: str, nodes: int, epochs: int, on_disk: bool = False) -> Case:

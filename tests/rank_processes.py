@@ -17,37 +17,41 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-TIMEOUT = timedelta(seconds=30)
 
-
-def on_ranks(size: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+def on_ranks(
+    size: int, function: Callable[..., Any], *arguments: Any, seconds: int = 60, ends: bool = True
+) -> list[Any]:
     """Call a function in several processes of one process group, and return the result of each rank.
 
     Args:
         size: The number of processes.
         function: Called with the arguments in every process.
         arguments: Anything; the processes are forks of this one.
+        seconds: How long an exchange may take.
+        ends: Whether every process must end by itself; the result is None for one that does not.
     """
     context = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # this process has threads, none of which holds a lock
-        ends = [context.Pipe(duplex=False) for _ in range(size)]
+        pipes = [context.Pipe(duplex=False) for _ in range(size)]
         processes = [
             context.Process(
-                target=_run, args=(rank, size, Path(folder) / "store", ends[rank][1], function, arguments), daemon=True
+                target=_run,
+                args=(rank, size, seconds, Path(folder) / "store", pipes[rank][1], function, arguments),
+                daemon=True,
             )
             for rank in range(size)
         ]
         for process in processes:
             process.start()
-        for _, sender in ends:
+        for _, sender in pipes:
             sender.close()
         results, failures = [], []
-        for rank, (receiver, _) in enumerate(ends):
+        for rank, (receiver, _) in enumerate(pipes):
             try:
                 result, failure = torch.load(io.BytesIO(receiver.recv_bytes()), weights_only=False)
             except EOFError:
-                result, failure = None, "it ended without a result"
+                result, failure = None, "it ended without a result" if ends else None
             results.append(result)
             failures += [f"rank {rank}: {failure}"] if failure else []
         for process in processes:
@@ -58,12 +62,19 @@ def on_ranks(size: int, function: Callable[..., Any], *arguments: Any) -> list[A
 
 
 def _run(
-    rank: int, size: int, store: Path, sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]
+    rank: int,
+    size: int,
+    seconds: int,
+    store: Path,
+    sender: Connection,
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
 ) -> None:
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
     try:
-        dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size, timeout=TIMEOUT)
+        wait = timedelta(seconds=seconds)
+        dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size, timeout=wait)
         _send(sender, function(*arguments), None)
         dist.destroy_process_group()
     except BaseException:

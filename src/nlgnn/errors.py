@@ -21,6 +21,8 @@ class NlgnnError(Exception):
         Pass --label COLUMN.
     """
 
+    of_process: bool = False  # whether it concerns one of several processes, and not all of them alike
+
     def __init__(self, what: str, how: str = "") -> None:
         super().__init__(f"{what}\n{how}" if how else what)
         self.what, self.how = what, how

@@ -43,10 +43,11 @@ def test_goals() -> None:
     for system in ("gcn", "sage"):
         for graph in ("minesweeper", "tolokers"):
             expected[f"products-{system}-{graph}"] = Goal("at most", 1.3)
-    for system, limit in {"nlgcn": 9, "nlgcn-disk": 5, "nlgat": 20}.items():
+    for system, limit in {"nlgcn": 9, "nlgcn-disk": 5, "nlgat": 20, "structure": 12}.items():
         expected[f"scale-{system}-{NODES}"] = Goal("at most", limit, "GiB")
     for name, seconds in {"table-tolokers": 3, "trees-tolokers": 2, "kernel-squirrel": 2}.items():
         expected[f"shallow-{name}"] = Goal("at most", seconds, "s")
+    expected |= {f"structure-{nodes}": Goal("at most", 5) for nodes in (300_000, NODES)}
     assert goals == expected
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from benchmarks import scale
-from benchmarks.scale import BOTH, FEATURES, SYSTEMS, Job, measure, stamped, work
+from benchmarks.scale import BOTH, BY_STRUCTURE, FEATURES, STRUCTURE, SYSTEMS, Job, measure, stamped, work
 from benchmarks.timing import GIB, peak_memory
 from nlgnn.errors import NlgnnError
 from nlgnn.nn import GCN, NLGCN
@@ -37,6 +37,12 @@ def test_both_in_turn() -> None:
     assert list(result["seconds"]) == list(result["means"]) == ["NLGCN", "GCN"]
     assert list(result["ratios"]) == ["GCN"]
     assert result["rounds"] == 3
+
+
+def test_structure_and_nlgcn_in_turn() -> None:
+    result = work(Job(BY_STRUCTURE, 100, epochs=2))
+    assert list(result["seconds"]) == [STRUCTURE, "NLGCN"]
+    assert list(result["ratios"]) == ["NLGCN"]
 
 
 def test_ratio_is_nlgcn_to_gcn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,10 @@ from cli_samples import Command
 from nlgnn.datasets.accounts import write_account_tables
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
+from nlgnn.selection import portfolio
 from nlgnn.tables import read_graph
+
+FIRST = 6  # entries, up to the bank: a busy machine trains the same ones
 
 
 def boosting(graph: Graph, split: Any) -> float:
@@ -35,11 +38,12 @@ def boosting(graph: Graph, split: Any) -> float:
 
 
 @pytest.mark.slow
-def test_as_good_as_boosting_on_neighbour_means(command: Command) -> None:
-    """At most 0.02 average precision below it, with a rare class and a short budget."""
+def test_as_good_as_boosting_on_neighbour_means(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most 0.02 average precision below it, with a rare class and the entries that a short budget has time for."""
+    monkeypatch.setattr(portfolio, "DATA", {**portfolio.DATA, "entry": portfolio.DATA["entry"][:FIRST]})
     paths = write_account_tables(Path(), 4000, seed=1, fraud_share=0.04)
     tables = ("--nodes", paths[0], "--edges", paths[1], "--label", "is_fraud")
-    done = command("train", *tables, "--time-budget", "40s", "--out", "X")
+    done = command("train", *tables, "--time-budget", "10m", "--runs", 3, "--out", "X")
     assert done.code == 0, done.err
     board = json.loads(Path("X/leaderboard.json").read_text())
     assert board["metric"] == "average-precision"
@@ -52,4 +56,4 @@ def test_as_good_as_boosting_on_neighbour_means(command: Command) -> None:
     assert figures[choice["name"]] > fmean(boosting(graph, split) for split in same) - 2
     found = {finding["subject"]: finding["difference"] for finding in choice["findings"]}
     assert found["Neighbours"] > 5
-    assert found.get("The direction of edges", 6) > 5  # if there was time for both
+    assert found["The direction of edges"] > 5

@@ -10,10 +10,11 @@ from scipy import sparse
 from torch import Tensor
 
 import reference
-from nlgnn.errors import OptionError
+from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn import GCN, LearnedOrder, blocks
 from nlgnn.nn.base import prepare
+from nlgnn.nn.baselines.bank import FeatureBank
 from nlgnn.nn.blocks import Blocks, block_widths, count_sketch, structure_blocks
 from nlgnn.nn.learned_order import signed_keys
 from nlgnn.nn.versions import VoteVersion
@@ -132,6 +133,32 @@ def test_a_new_node_is_where_a_node_with_the_same_links_is(columns, monkeypatch)
     )
     e = space.positions(inputs_of(space, larger)[0])
     torch.testing.assert_close(e[NODES], e[7])
+
+
+@pytest.mark.parametrize("columns", [16, 4096])
+def test_training_nodes_vote_on_new_nodes(columns, monkeypatch):
+    """A new node with the links of an old one gets the votes of the old one, plus its own if it is a training node."""
+    monkeypatch.setattr(blocks, "MOST_COLUMNS", columns)
+    graph = directed_graph()
+    options = {"space_input": "structure", "space_descriptions": "out-links", "num_nodes": NODES, "space_radius": 60}
+    model = VoteVersion.around(FeatureBank)(4, 6, CLASSES, operators="out-links", **options).double().eval()
+    known = some_known(graph)
+    model.start(prepare(model, graph), known)
+    for node in (6, 7):
+        own = graph.edge_index[:, graph.edge_index[0] == node]
+        copied = np.stack([np.full(own.shape[1], NODES), own[1]])
+        edges = np.hstack([graph.edge_index, copied])
+        larger = Graph(np.vstack([graph.x, graph.x[node : node + 1]]), edges, np.append(graph.y, 0), directed=True)
+        inputs = prepare(model, larger)
+        local, votes = model.local_and_votes(*inputs)
+        torch.testing.assert_close(local[NODES], local[node])
+        space, e = model.space, model.positions(*inputs)
+        weights = (-space.log_temperature.exp() * (e[NODES] - e[:NODES]).square().sum(1)).exp() * (known >= 0)
+        messages = space.messages(local, model.known_of(NODES + 1))[:NODES, :-1]
+        expected = space.log_strength.exp() * weights @ messages / (space.shrinkage + weights.sum())
+        torch.testing.assert_close(votes[NODES], expected)
+    with pytest.raises(DataError, match="learned from"):
+        model.known_of(NODES - 1)
 
 
 def test_it_knows_nodes_by_number_only_if_links_are_used():

@@ -256,7 +256,7 @@ class Votes(NamedTuple):
 @torch.no_grad()
 def votes_on(model: NeighbourVote, graph: Graph, node: int) -> Votes:
     """Return the votes on a node. The graph's features must be scaled as in training."""
-    space, known = model.space, model.known
+    space, known = model.space, model.known_of(graph.num_nodes)
     with evaluating(model):
         inputs = prepare(model, graph, known.device)
         local = model.embed(*inputs)

@@ -42,6 +42,7 @@ class SafeConsole(Console):
             yield segment if segment.control else Segment(shown, segment.style)
 
 
+called: ContextVar[list[str]] = ContextVar("called")  # the command line
 began: ContextVar[float] = ContextVar("began")  # when the command began, by time.monotonic
 console = SafeConsole(highlight=False)
 errors = SafeConsole(stderr=True, highlight=False)

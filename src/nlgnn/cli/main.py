@@ -24,7 +24,7 @@ from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
 from nlgnn import __version__
-from nlgnn.cli.console import began, console, errors, told_warnings
+from nlgnn.cli.console import began, called, console, errors, told_warnings
 from nlgnn.cli.given_graph import check_label, describe_graph, names_store
 from nlgnn.cli.options import (
     FLAGS,
@@ -172,7 +172,9 @@ def check_arguments(command: str, arguments: list[str]) -> None:
         return
     values = _parse(arguments, flags)
     graph, model = values.get("graph"), values.get("model", "auto" if "time_budget" in values else "nlgcn")
-    if graph is not None and model.lower() != "auto" and not values.keys() & {"config", "resume"}:
+    if graph is None or names_store(graph):
+        return
+    if model.lower() != "auto" and not values.keys() & {"config", "resume"}:
         from nlgnn.models.build import check_given
         from nlgnn.tuning.space import check_space
 
@@ -208,7 +210,7 @@ def _check_values(command: str, values: dict[str, Any], arguments: list[str]) ->
         raise OptionError(f"there is no preset {preset!r}.", nearest(preset, list(PRESETS)))
     if "resume" in values:
         check_run_folders(values["resume"])
-    if "out" in values and "resume" not in values:
+    if "out" in values and "resume" not in values and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
         refuse_existing(values["out"])
     if "time_budget" in values:
         from nlgnn.selection.clock import parse_budget
@@ -218,6 +220,9 @@ def _check_values(command: str, values: dict[str, Any], arguments: list[str]) ->
         from nlgnn.training.decision import check_texts
 
         check_texts(values.get("threshold"), values.get("cost"))
+    for name in ("processes", "process_timeout"):
+        if values.get(name, 1) < 1:
+            raise OptionError(f"{name}={values[name]} is not positive.", "Give at least 1.")
     if not 1 <= values.get("runs", 1) <= MOST_RUNS:
         how = f"Ask for at least one run, and at most {MOST_RUNS:,}."
         raise OptionError(f"runs={values['runs']} is out of bounds.", how)
@@ -256,6 +261,7 @@ def main(arguments: list[str] | None = None) -> None:
     Args:
         arguments: The command line; by default that of the process.
     """
+    called.set(sys.argv[1:] if arguments is None else arguments)
     began.set(time.monotonic() - (process_age() if arguments is None else 0.0))
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments  # anywhere, also behind the command
@@ -266,7 +272,9 @@ def main(arguments: list[str] | None = None) -> None:
     except NlgnnError as error:
         if debug:
             raise
-        _print_error(error.what, error.how)
+        first = os.environ.get("WORLD_SIZE", "1") == "1" or os.environ.get("RANK", "0") == "0"
+        if first or error.of_process:  # of an error that all processes meet, one tells
+            _print_error(error.what, error.how)
     except typer.TyperException as error:  # of the parser
         _print_error(*_parser_error(error, arguments[0]))
     except KeyboardInterrupt:

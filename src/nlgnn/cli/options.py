@@ -118,6 +118,8 @@ FLAGS: Mapping[str, Flags] = {
         "threshold": (str, option("best-f1, precision=0.9, recall=0.8 or 0.3.", RUN)),
         "cost": (str, option("Costs of errors, such as fraud:10,legit:fraud:2.", RUN)),
         "resume": (Path, option("Continue an interrupted run folder.", RUN)),
+        "processes": (int, option("Processes that share the nodes (or by torchrun).", EXECUTION, default="1")),
+        "process_timeout": (int, option("Seconds to wait for another process.", EXECUTION, hidden=True)),
         "out": (Path, option("New run folder.", OUTPUT, default="runs/…")),
         "tensorboard": (bool, option("Write TensorBoard files.", OUTPUT, "--tensorboard")),
         "mlflow": (str, option("MLflow: sqlite:///mlflow.db or a server.", OUTPUT)),
@@ -151,6 +153,7 @@ FLAGS: Mapping[str, Flags] = {
 }
 # Options that decide how a command runs. A TOML file does not contain them.
 NOT_IN_TOML = {"config", "resume", "allow_unverified", "tensorboard", "mlflow", "as_json", "estimate"}
+NOT_IN_TOML |= {"processes", "process_timeout"}
 NOT_IN_GRAPHML = {"nodes", "edges", "id_column", "source_column", "target_column", "unknown_nodes"}
 CHOICES = {"drop", "keep", "kind", "drop_leaks"}  # of columns
 NOT_IN_NPZ = {*NOT_IN_GRAPHML, *CHOICES, "label", "split_column", "weight_column"}

@@ -17,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import typer
 from rich.console import Console
 
 from nlgnn.cli.console import began, console, errors, result_table, tell_decision, tell_report, telling_report
@@ -40,6 +41,7 @@ from nlgnn.selection.leaderboard import Leaderboard, Row, read_leaderboard
 from nlgnn.selection.portfolio import PRESET, Entry, check_options
 from nlgnn.training.decision import check_decision, check_texts, read_decision, store_decision
 from nlgnn.training.fit import Watch
+from nlgnn.training.processes import EXCHANGE_SECONDS, is_rank
 from nlgnn.training.recipe import metric_text
 from nlgnn.training.replica import Replica
 from nlgnn.training.run_folder import RunFolder
@@ -87,6 +89,15 @@ def train_graph(**flags: Any) -> None:
     """
     started = began.get(time.monotonic())
     given = given_flags(flags)
+    processes, seconds = given.pop("processes", 1), given.pop("process_timeout", EXCHANGE_SECONDS)
+    if is_rank() or processes > 1:
+        from nlgnn.cli.processes import check_request, launch, train_in_process
+
+        if not is_rank():
+            check_request(given, PLAN_KEYS)
+            raise typer.Exit(launch(processes))
+        train_in_process(given, PLAN_KEYS, seconds)
+        return
     trackers: dict[str, Any] = {name: given.pop(name) for name in ("tensorboard", "mlflow") if name in given}
     if trackers:
         check_trackers(**trackers)
@@ -157,7 +168,8 @@ def _choose(request: Request, started: float) -> None:
         return Member(found.factory, found.recipe, found.runs)
 
     def recall(entry: Entry) -> Member:
-        if entry.name not in trained:  # trained before an interruption
+        row, known = board.row(entry.name), trained.get(entry.name)
+        if known is None or (row is not None and len(known.finished) < row.runs):  # by another process, or earlier
             trained[entry.name], _ = read_trained(candidate_folder(path, entry.folder), graph)
         found = trained[entry.name]
         return Member(found.factory, found.recipe, found.runs)
@@ -228,7 +240,7 @@ def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
     check_texts(plan.threshold, plan.cost)
     if model.lower() == AUTO:
         plan = replace(plan, model=AUTO)
-        path = Path(settings["out"] or _new_name(plan.graph, AUTO))
+        path = Path(settings["out"] or new_name(plan.graph, AUTO))
         check_options(plan.graph, plan.preset, plan.options)
         graph = wanted.load()
         check_decision(graph, plan.threshold, plan.cost)
@@ -246,7 +258,7 @@ def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
     variants = [main, *others] if controls else [main]
     for variant in variants[1:]:
         resolve(variant.system, plan.graph, plan.preset, variant.options)
-    path = Path(settings["out"] or _new_name(plan.graph, main.slug))
+    path = Path(settings["out"] or new_name(plan.graph, main.slug))
     for variant in variants:
         refuse_existing(_folder(plan, path, variant))  # all of them, before the first is trained into
     graph = wanted.load()
@@ -368,7 +380,8 @@ def _show_trained(trained: Mapping[str, Trained]) -> None:
         console.print(f"run folder: {result.folder.path}", soft_wrap=True, markup=False)
 
 
-def _new_name(graph: str, model: str) -> Path:
+def new_name(graph: str, model: str) -> Path:
+    """Return the name of a new run folder."""
     return Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{graph}-{model.replace(':', '.')}"
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nlgnn.datasets.download import DownloadBar
 
 EDGES_AT_ONCE = 1 << 21
+NEAR = 1000  # places between the ends of a near edge
 TWO_SECONDS_OF_BYTES = 200_000_000
 
 
@@ -155,6 +156,7 @@ def patents_like_graph(
     num_classes: int = 5,
     seed: int = 0,
     features_path: Path | None = None,
+    near_share: float = 0.0,
 ) -> Graph:
     """Generate a graph of the shape of snap-patents: large, with hubs and mostly heterophilous.
 
@@ -176,6 +178,8 @@ def patents_like_graph(
         seed: The seed of all random draws.
         features_path: An .npy file to which the features are written and in which they stay, so that only the edges
             take memory. An existing file is replaced once the new one is complete.
+        near_share: The share of edges between nodes whose numbers differ by at most `NEAR`, as after a renumbering by
+            locality. Their first node is uniform, so that fewer edges lead to hubs; classes are chosen alike.
 
     Returns:
         The graph.
@@ -200,7 +204,9 @@ def patents_like_graph(
     bar = DownloadBar("generating a graph", Console(stderr=True), min_bytes=TWO_SECONDS_OF_BYTES)
     bar.total = 16 * num_edges + 4 * num_nodes * num_features
     try:
-        edges, y = _circle_of_classes(num_nodes, num_edges, num_classes, for_edges, bar)
+        num_near = round(near_share * num_edges)
+        edges, y = _circle_of_classes(num_nodes, num_edges - num_near, num_classes, for_edges, bar)
+        edges = _with_near_edges(edges, y, num_edges, num_classes, for_edges) if num_near else edges
         chunks = _noisy_means(y, num_classes, num_features, for_features, bar)
         if features_path is None:
             x = np.empty((num_nodes, num_features), np.float32)
@@ -246,6 +252,24 @@ def _circle_of_classes(
     y = np.empty(num_nodes, np.int64)
     y[order] = np.arange(num_nodes) % num_classes
     return order[np.stack(np.divmod(pairs, num_nodes))], y
+
+
+def _with_near_edges(
+    edges: NDArray[np.int64], y: NDArray[np.int64], num_edges: int, num_classes: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Add edges between nodes at most `NEAR` places apart, until there are `num_edges` without repetitions."""
+    num_nodes = len(y)
+    chances = np.full(num_classes, 0.25)
+    chances[[1, -1]] = 1
+    pairs = np.sort(edges.min(0) * num_nodes + edges.max(0))
+    while missing := num_edges - len(pairs):
+        one = rng.integers(num_nodes, size=min(EDGES_AT_ONCE, 2 * missing))
+        other = one + rng.integers(1, min(NEAR, num_nodes - 1) + 1, size=len(one))
+        one, other = one[other < num_nodes], other[other < num_nodes]
+        kept = rng.random(len(one)) < chances[(y[other] - y[one]) % num_classes]
+        drawn = np.setdiff1d(one[kept] * num_nodes + other[kept], pairs)
+        pairs = np.sort(np.concatenate([pairs, rng.permutation(drawn)[:missing]]))
+    return np.stack(np.divmod(pairs, num_nodes))
 
 
 def _noisy_means(

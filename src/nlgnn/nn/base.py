@@ -99,12 +99,15 @@ class Model(nn.Module):
         stackable: Whether `torch.func.vmap` may train several models at once. A model that draws random numbers other
             than by `nlgnn.nn.kernels.dropout`, such as by `torch.nn.functional.dropout`, sets it to False.
         identifies_nodes: Whether the model knows nodes by their number and is of use on its own graph only.
+        accepts_more_nodes: Whether a model that knows nodes by their number takes a graph with further nodes after its
+            own, which are described by their links to its own nodes.
         reads_labels: Whether training labels are part of the input, as with `label_input`.
         uses_edge_weights: Whether edge weights change the result, where a graph has some.
         uses_edge_types: Whether types of edges change the result, where a graph has some.
         estimable: Whether memory can be estimated by training on small random graphs.
         can_recompute: Whether the model can compute in parts, and again in the backward pass, to save memory.
         recompute: Whether it does so. The trainer sets it.
+        over_ranks: Whether several processes can train the model, each with a range of the nodes.
         pretrains: Whether training starts with epochs on `pretrain_loss`, followed by `end_pretraining`.
 
     Example:
@@ -122,12 +125,14 @@ class Model(nn.Module):
 
     stackable: bool = True
     identifies_nodes: bool = False
+    accepts_more_nodes: bool = False
     reads_labels: bool = False
     uses_edge_weights: bool = False
     uses_edge_types: bool = False
     estimable: bool = True
     can_recompute: bool = False
     recompute: bool = False
+    over_ranks: bool = False
     pretrains: bool = False
 
     @property

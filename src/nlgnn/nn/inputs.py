@@ -15,7 +15,7 @@ from torch import Tensor
 from nlgnn.graph.descriptions import Description
 from nlgnn.graph.features import FeaturesOnDisk
 from nlgnn.graph.graph import Graph
-from nlgnn.nn.kernels.ranks import active
+from nlgnn.nn.kernels.ranks import active_ranks
 from nlgnn.nn.kernels.sharded import own_table
 from nlgnn.nn.kernels.sparse import Operator
 from nlgnn.nn.kernels.streamed import StreamedFeatures
@@ -68,7 +68,7 @@ def stored(table: Description) -> Description:
     """Return a sparse table dense, if too many entries are not zero: of all ranks, which must agree."""
     if isinstance(table, np.ndarray):
         return table
-    ranks, entries, size = active(), table.nnz, table.shape[0] * table.shape[1]
+    ranks, entries, size = active_ranks(), table.nnz, table.shape[0] * table.shape[1]
     if ranks is not None:
         entries, size = ranks.add(torch.tensor([entries, size])).tolist()
     if entries <= DENSE_SHARE * size:

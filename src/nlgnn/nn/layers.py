@@ -19,7 +19,7 @@ from nlgnn.graph.descriptions import scaled_matrix
 from nlgnn.nn.inputs import Features, with_self_loops
 from nlgnn.nn.kernels.dropout import Columns, Dropout
 from nlgnn.nn.kernels.function import Kernel, in_front
-from nlgnn.nn.kernels.ranks import active
+from nlgnn.nn.kernels.ranks import active_ranks
 from nlgnn.nn.kernels.sharded import propagation, sums
 from nlgnn.nn.kernels.sparse import Operator, SparseProduct
 from nlgnn.nn.kernels.two_products import own_and_sent
@@ -217,7 +217,7 @@ def cross_entropy(
     The log-softmax runs on transposed logits, because torch then processes many nodes at once. Where several ranks
     share the nodes, the result is the part of this rank, and the sum of all parts is the loss.
     """
-    if (ranks := active()) is not None:
+    if (ranks := active_ranks()) is not None:
         nodes = nodes.nonzero().squeeze(1) if nodes.dtype == torch.bool else nodes
         of_nodes = y.index_select(0, nodes)
         count = ranks.add((of_nodes >= 0).sum())

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from nlgnn.errors import OptionError
 from nlgnn.nn.base import Count, Depth, KernelSize, Rate, checked, reset
 from nlgnn.nn.kernels.dropout import Dropout
-from nlgnn.nn.kernels.ranks import active
+from nlgnn.nn.kernels.ranks import active_ranks
 from nlgnn.nn.kernels.sorted_blocks import convolve_over_ranks
 from nlgnn.nn.kernels.sorted_conv import RowConv, convolve_along_order, is_plain
 from nlgnn.nn.orders import Ranking
@@ -112,7 +112,7 @@ class SortedConv(Mixer):
         self, z: Float[Tensor, "n f"], ranking: Ranking, batch: Int[Tensor, " n"] | None = None
     ) -> Float[Tensor, "n f"]:
         if batch is None and is_plain(self.convs):
-            if (ranks := active()) is not None:
+            if (ranks := active_ranks()) is not None:
                 return convolve_over_ranks(ranks, z, ranking.scale, ranking.keys, self.convs)
             return convolve_along_order(z, ranking.scale, ranking.keys, self.convs)
         order = ranking.order(batch)

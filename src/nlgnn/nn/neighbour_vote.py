@@ -39,8 +39,8 @@ class NeighbourVote(Model):
     """Local logits plus votes of training nodes near in a learned space.
 
     The votes are residuals: what the local model got wrong on training nodes. Training labels and the chosen share are
-    kept with the weights, so that the model is of use on its own graph only. `start(inputs, known)` sets the labels;
-    without it there are no votes.
+    kept with the weights, so that the model is of use on its own graph only. If its space reads structure, this graph
+    may have further nodes after the others. `start(inputs, known)` sets the labels; without it there are no votes.
 
     Args:
         local: Any module with `forward(x, edge_index)`, or whatever else its `prepare` returns, whose result are
@@ -75,6 +75,8 @@ class NeighbourVote(Model):
                 "votes are what the local model got wrong, but with label_input it has seen the labels.",
                 "Use label_input=0, or the model without votes.",
             )
+        own_links_only = inner.accepts_more_nodes or not inner.identifies_nodes
+        self.accepts_more_nodes = own_links_only and space.input == "structure"
         self.stackable, self.estimable, self.can_recompute = inner.stackable, inner.estimable, inner.can_recompute
         self.uses_edge_weights, self.uses_edge_types = inner.uses_edge_weights, inner.uses_edge_types
 
@@ -121,8 +123,15 @@ class NeighbourVote(Model):
     def local_and_votes(self, *inputs: Any) -> tuple[Float[Tensor, "n c"], Float[Tensor, "n c"]]:
         """Return local logits, and what votes add to them at a share of 1."""
         local, e = self.embed(*inputs), self.positions(*inputs)
-        check_own_nodes(len(local), self.known)
-        return local, self.space.votes(e, local, self.known)
+        return local, self.space.votes(e, local, self.known_of(len(local)))
+
+    def known_of(self, num_nodes: int) -> Int[Tensor, " n"]:
+        """Return the labels to vote with for a graph with as many nodes. Further nodes have none, and do not vote."""
+        more = num_nodes - len(self.known)
+        if self.accepts_more_nodes and more > 0:
+            return torch.nn.functional.pad(self.known, (0, more), value=-1)
+        check_own_nodes(num_nodes, self.known)
+        return self.known
 
     def embed(self, *inputs: Any) -> Float[Tensor, "n c"]:
         """Return the local logits."""

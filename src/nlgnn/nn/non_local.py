@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from nlgnn.errors import DataError, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Depth, KernelSize, Model, Rate, Share, as_model, checked, evaluating
-from nlgnn.nn.kernels.ranks import active
+from nlgnn.nn.kernels.ranks import active_ranks
 from nlgnn.nn.layers import cross_entropy
 from nlgnn.nn.mixing import Mixer, SortedConv
 from nlgnn.nn.orders import Order, Penalty, RandomOrder, Ranking, ScoreOrder
@@ -135,6 +135,12 @@ class NonLocal(Model):
         return as_model(self.local).stackable and self.order.stackable and self.mixer.stackable
 
     @property
+    def over_ranks(self) -> bool:  # type: ignore[override]
+        """Return whether several processes can train the local model, and can sort and convolve together."""
+        plain = type(self.order) in (ScoreOrder, RandomOrder) and isinstance(self.mixer, SortedConv)
+        return as_model(self.local).over_ranks and plain and self.stackable
+
+    @property
     def deterministic(self) -> bool:
         """Return whether training and evaluation compute the same; it is not assumed of modules from elsewhere."""
         return super().deterministic and self.stackable and as_model(self.local).deterministic
@@ -239,7 +245,7 @@ def check_embedding(z: Any, local: nn.Module, width: int) -> Float[Tensor, "n f"
         raise OptionError(
             f"embedding_channels={width}, but the local model returns {z.shape[-1]}.", "Give the width of its result."
         )
-    if len(z) == 0 and active() is None:
+    if len(z) == 0 and active_ranks() is None:
         raise DataError("the graph has no nodes.", "Give at least one row of features.")
     return z
 

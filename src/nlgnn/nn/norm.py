@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from nlgnn.nn.kernels.batch_norm import EPSILON, normalised
 from nlgnn.nn.kernels.dropout import Dropout
-from nlgnn.nn.kernels.ranks import active
+from nlgnn.nn.kernels.ranks import active_ranks
 
 
 class BatchNorm(nn.Module):
@@ -50,7 +50,7 @@ class BatchNorm(nn.Module):
             nn.init.ones_(ones)
 
     def forward(self, h: Float[Tensor, "n f"]) -> Float[Tensor, "n f"]:
-        if self.training and active() is None:
+        if self.training and active_ranks() is None:
             return normalised(h, self.weight, self.bias)
         mean, variance = _moments(h)
         if self.training:
@@ -66,7 +66,7 @@ class BatchNorm(nn.Module):
 
     def hidden(self, h: Float[Tensor, "n f"], dropout: Dropout, *place: int) -> Float[Tensor, "n f"]:
         """Return `dropout(relu(self(h)), *place)`, one operation in training."""
-        if self.training and active() is None:
+        if self.training and active_ranks() is None:
             return normalised(h, self.weight, self.bias, relu=True, masks=dropout.masks(h, *place))
         normal: Tensor = self(h)
         dropped: Tensor = dropout(normal.relu_(), *place)
@@ -75,7 +75,7 @@ class BatchNorm(nn.Module):
 
 def _moments(h: Float[Tensor, "n f"]) -> tuple[Float[Tensor, "1 f"], Float[Tensor, "1 f"]]:
     """Return mean and variance of each column, over the rows of all ranks if several share the nodes."""
-    ranks = active()
+    ranks = active_ranks()
     if ranks is None:
         mean = h.mean(0, keepdim=True)
         return mean, (h - mean).square().mean(0, keepdim=True)

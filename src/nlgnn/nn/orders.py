@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, checked, reset
 from nlgnn.nn.kernels.function import full_precision
-from nlgnn.nn.kernels.ranks import active
+from nlgnn.nn.kernels.ranks import active_ranks
 from nlgnn.nn.kernels.sorted_conv import stable_order
 
 # From local logits without dropout, labels and training nodes to a term of the loss.
@@ -139,7 +139,7 @@ class ScoreOrder(Order):
         """Return what embeddings are multiplied by."""
         if not self.multiply or not self.standardise:
             return scores if self.multiply else None
-        if (ranks := active()) is not None:
+        if (ranks := active_ranks()) is not None:
             centred = scores - ranks.total(scores.sum()) / ranks.num_nodes
             return centred / ((ranks.total(centred.square().sum()) / ranks.num_nodes).sqrt() + 1e-6)
         if batch is None:
@@ -154,7 +154,7 @@ class RandomOrder(ScoreOrder):
     """A control: nodes are sorted at random, the same way on every call; embeddings are multiplied by the score."""
 
     def keys(self, scores: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-        if (ranks := active()) is not None:
+        if (ranks := active_ranks()) is not None:
             return _random_keys(ranks.num_nodes, scores.device)[ranks.first : ranks.stop]
         return _random_keys(len(scores), scores.device)
 

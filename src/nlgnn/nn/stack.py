@@ -226,6 +226,11 @@ class StackModel(Model):
         self.reads_labels = self.identifies_nodes = self._labels is not None
 
     @property
+    def over_ranks(self) -> bool:  # type: ignore[override]
+        """Return whether no label is part of the input, as every process would have to know all of them."""
+        return self._labels is None
+
+    @property
     def _labels(self) -> LabelInput | None:
         return None if self.deep is None else self.deep.labels
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from nlgnn.errors import RunFolderError
-from nlgnn.files import write_whole
+from nlgnn.files import claim, wait_for_lock, write_whole
 from nlgnn.json_files import read_json
 from nlgnn.report.table import Section
 from nlgnn.selection.controls import Variant
@@ -27,6 +29,7 @@ from nlgnn.training.stored_run import first_fault
 from nlgnn.training.train import read_plan, unfinished
 from nlgnn.training.trained import ENSEMBLE
 
+SECONDS_BETWEEN_TRIES = 0.5  # to have the turn of another process
 JSON_FILE, CSV_FILE = "leaderboard.json", "leaderboard.csv"
 Status = Literal["finished", "failed", "stopped", "not started"]
 
@@ -117,12 +120,52 @@ class Leaderboard:
 
     def add(self, row: Row, seconds: float) -> None:
         """Add a row, or put it in the place of an earlier one of the same entry, and write the files."""
+        with nullcontext() if self.folder is None else wait_for_lock(self.folder / f".{JSON_FILE}.lock"):
+            self.refresh()
+            self._put(row)
+            self.seconds = max(seconds, self.seconds)
+            self.write()
+
+    def _put(self, row: Row) -> None:
         if row.entry.name in self:
             self.rows = [row if one.entry.name == row.entry.name else one for one in self.rows]
         else:
             self.rows.append(row)
-        self.seconds = seconds
-        self.write()
+
+    def refresh(self) -> None:
+        """Take over the rows that other processes have written to the folder."""
+        written = None if self.folder is None else read_leaderboard(self.folder)
+        if written is None:
+            return
+        self.seconds = max(self.seconds, written.seconds)
+        for row in written.rows:
+            if row.entry.model != ENSEMBLE:  # each process makes its own
+                self._put(row)
+
+    @contextmanager
+    def turn(self, entry: Entry, wait: Callable[[], bool]) -> Iterator[bool]:
+        """Wait for the turn of this process to train an entry, and take over what others have trained until then.
+
+        The operating system ends the turn of a process that is killed.
+
+        Args:
+            entry: The entry.
+            wait: Whether to go on waiting for another process that has its turn.
+
+        Returns:
+            A context manager that gives False if another process still has its turn.
+        """
+        if self.folder is None:
+            yield True
+            return
+        while True:
+            with claim(self.folder / f".{entry.folder}.lock") as ours:
+                if ours:
+                    self.refresh()
+                if ours or not wait():
+                    yield ours
+                    return
+            time.sleep(SECONDS_BETWEEN_TRIES)
 
     def ranked(self, keep: Callable[[Row], bool] = lambda row: True) -> list[Row]:
         """Return finished rows, the best validation score first; a row with a failed run comes after the others.

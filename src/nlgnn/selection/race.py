@@ -50,7 +50,8 @@ def run_race(
     is compared with the others. Then the best of them are trained on the rest. Time that is left after that goes to
     entries that had none before and, if asked for, to other seeds of the best.
 
-    Entries that the leaderboard has already are not trained again.
+    Entries that the leaderboard has already are not trained again. If it has a folder, several processes share the
+    entries: each is trained by one of them, and the others take its row over.
 
     Args:
         entries: The entries of the portfolio.
@@ -71,9 +72,15 @@ def run_race(
         clock.report = seconds_of_report(best, best.runs) if best else 0.0
         show(row)
 
-    def enter(entry: Entry, again: bool = False) -> None:
-        if again or entry.name not in board:
-            add(outcome(entry, graph, runs, board, clock, train, whole=again))
+    def is_time() -> bool:
+        return clock.left > 0
+
+    def enter(entry: Entry, again: bool = False, wait: Callable[[], bool] = is_time) -> bool:
+        """Train an entry; return False if another process still trains it."""
+        with board.turn(entry, wait) as ours:
+            if ours and (entry.name not in board or (again and had_no_time(entry, graph, board, clock))):
+                add(outcome(entry, graph, runs, board, clock, train, whole=again))
+            return ours
 
     def complete(most: int) -> None:
         """Train postponed runs of the best entries until so many of them have all runs."""
@@ -85,14 +92,16 @@ def run_race(
                 return
             tried.add(row.entry.name)
             clock.report = max(clock.report, seconds_of_report(row, runs))
-            if row.seconds_per_run < clock.left:
-                found = outcome(row.entry, graph, runs, board, clock, train, row.postponed)
-                if found.status == "finished":
-                    add(joined(row, found))
+            with board.turn(row.entry, is_time) as ours:
+                row = board.row(row.entry.name) or row  # another process may have trained them meanwhile
+                if ours and row.postponed and row.seconds_per_run < clock.left:
+                    found = outcome(row.entry, graph, runs, board, clock, train, row.postponed)
+                    if found.status == "finished":
+                        add(joined(row, found))
 
     clock.prepared()
     clock.later = True
-    for entry in entries:
+    for entry in [entry for entry in entries if not enter(entry, wait=lambda: False)]:
         enter(entry)
     clock.later = False
     complete(1)
@@ -125,8 +134,8 @@ def joined(before: Row, after: Row) -> Row:
 
 def had_no_time(entry: Entry, graph: Graph, board: Leaderboard, clock: Clock) -> bool:
     """Return whether an entry was not trained for lack of time, of which there is enough now."""
-    row = next(row for row in board.rows if row.entry.name == entry.name)
-    if row.status not in ("stopped", "not started") or entry.why_not(graph) is not None:
+    row = next((row for row in board.rows if row.entry.name == entry.name), None)
+    if row is None or row.status not in ("stopped", "not started") or entry.why_not(graph) is not None:
         return False
     return clock.left > (row.needed_seconds or expected_seconds(entry, board))
 

@@ -23,8 +23,8 @@ from nlgnn.graph.descriptions import description_names, listed_descriptions
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.nn.base import Count, Positive, checked
-from nlgnn.shallow.base import ShallowModel, balanced_weights, labelled_parts, require_fit
-from nlgnn.shallow.kernel_search import Validation, choose_kernels
+from nlgnn.shallow.base import ShallowModel, balanced_weights, labelled_parts, must_end, require_fit
+from nlgnn.shallow.kernel_search import SEARCH_SHARE, Validation, choose_kernels
 from nlgnn.shallow.kernel_votes import (
     KernelVotes,
     Nodes,
@@ -150,6 +150,7 @@ class KernelClassifier(ShallowModel):
             parts = ((compare(train[some]) * roots[some], targets[some] * roots[some]) for some in places)
             solutions = solve_nystroem(compare(anchors), parts, ridges)
 
+        must_end((1 + SEARCH_SHARE) / 2)
         validation = Validation(metric, graph.y[val])
         scores = add_votes(compare, val, solutions) + mean
         best = max(range(len(ridges)), key=lambda place: validation.score(scores[place]))

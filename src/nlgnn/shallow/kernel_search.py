@@ -17,6 +17,7 @@ from nlgnn.training.metrics import measure
 OTHER_WEIGHTS = (0.5, 1.5)  # of a further kernel; 1 is tried first
 SEARCH_RIDGE = 0.3
 USUAL_KERNELS = 3  # in a sum, for the share of the search that is done
+SEARCH_SHARE = 0.6  # of the time of a fit, about; the solution takes the rest
 TEMPERATURES = np.geomspace(0.01, 10, 31)
 
 
@@ -117,7 +118,8 @@ def choose_kernels(
         for number, kernel in enumerate(candidates):
             if kernel.description not in used:
                 trials.append(trial(kernel))
-            if must_end(min(1.0, (len(chosen) + number / len(candidates)) / min(most, USUAL_KERNELS))):
+            searched = (len(chosen) + number / len(candidates)) / min(most, USUAL_KERNELS)
+            if must_end(SEARCH_SHARE * min(1.0, searched)):
                 most = len(chosen) + 1
                 break
         if not trials:

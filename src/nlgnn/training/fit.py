@@ -23,6 +23,7 @@ from nlgnn.models.build import configure, default_protocol
 from nlgnn.models.options import recipe_options
 from nlgnn.models.registry import get_system, resolve_class
 from nlgnn.nn.base import Model
+from nlgnn.nn.kernels.ranks import active_ranks, any_rank, own_rows
 from nlgnn.shallow.base import EndOfRunsError, Factory, ShallowModel
 from nlgnn.training.device import (
     Interrupt,
@@ -48,6 +49,7 @@ from nlgnn.training.preflight import (
     ignores_types,
     ignores_weights,
 )
+from nlgnn.training.processes import is_first
 from nlgnn.training.progress import TrainingProgress
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import OUT_OF_TIME, Job, Replica, Run, by_shape, shape_of_setting, training_nodes
@@ -205,7 +207,7 @@ def fit_settings(
         # Training sets the random numbers that it draws from, on all devices.
         torch.random.fork_rng(devices=range(torch.cuda.device_count())),
         Interrupt() as interrupt,
-        TrainingProgress(len(jobs), epochs, enabled=progress) as bar,
+        TrainingProgress(len(jobs), epochs, enabled=progress and is_first()) as bar,
     ):
         for job in {shape_of_setting(job.factory, job.recipe): job for job in by_gradients}.values():
             check_output(job, graph)
@@ -251,7 +253,7 @@ class _Training:
         recipe, model = jobs[0].recipe, jobs[0].example
         device = choose_device(recipe.device)
         with limited_threads(recipe.threads, self.graph):
-            self.y = torch.tensor(self.graph.y, device=device)  # a copy: columns of tables are read-only
+            self.y = torch.tensor(own_rows(self.graph.y), device=device)  # a copy: tables are read-only
             waiting: list[Callable[[], Replica]] = [
                 partial(self._start, job) for job in jobs if not self._was_finished(job, model)
             ]
@@ -261,11 +263,12 @@ class _Training:
             self.inputs = prepare(model, self.graph.past, recipe, device)
             if self.graph.past is not self.graph:
                 self.test_inputs = prepare(model, self.graph, recipe, device)
-            plan = memory_plan(jobs[0], self.graph) if device.type == "cpu" else MemoryPlan()
+            alone = active_ranks() is None
+            plan = memory_plan(jobs[0], self.graph) if device.type == "cpu" and alone else MemoryPlan()
             self.recompute = plan.recompute
             # Counts finished jobs too, because the last digit of a figure depends on the number of models.
             most = len(jobs) if plan.at_once is None else min(len(jobs), plan.at_once)
-            at_once = models_at_once(model, self.inputs, most, recipe.replicas)
+            at_once = models_at_once(model, self.inputs, most, recipe.replicas) if alone else 1
             self._note_execution(at_once)
             with allocation(frugal=self.recompute or recipe.memory is not None):
                 yield waiting, at_once
@@ -313,7 +316,8 @@ class _Training:
 
     def _start(self, job: Job) -> Replica:
         parts = (job.train, np.flatnonzero(job.split.val), np.flatnonzero(job.split.test & self.graph.labelled))
-        train, val, test = (torch.from_numpy(part).to(self.y.device) for part in parts)
+        numbers, ranks = [torch.from_numpy(part).to(self.y.device) for part in parts], active_ranks()
+        train, val, test = numbers if ranks is None else map(ranks.own, numbers)
         replica = Replica.new(job.run, job.recipe, job.factory, (train, val, test))
         replica.setting = job.setting
         set_recompute(replica.model, self.recompute)
@@ -332,6 +336,7 @@ class _Training:
             best = [replica.curves["val_metric"][replica.course.best_epoch - 1] for replica in running]
             self.bar.update([replica.epoch for replica in running], fmean(losses), fmean(best))
         due = time.monotonic() - self.saved_at > CHECKPOINT_SECONDS
+        self.interrupt.requested, due = any_rank(self.interrupt.requested, due)
         if self.folder and (due or self.interrupt.requested):
             still_waiting = self.interrupted.values()
             self.folder.save_checkpoints([*(replica.checkpoint() for replica in running), *still_waiting])

@@ -22,7 +22,9 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from nlgnn.nn.base import Model, logits_of, storing_statistics
 from nlgnn.nn.kernels.dropout import Draws, Dropout, connect
+from nlgnn.nn.kernels.ranks import active_ranks, gathered
 from nlgnn.training.metrics import measure_all, validate
+from nlgnn.training.rank_figures import validate_over_ranks
 from nlgnn.training.replica import Replica
 
 # A stack is built again once this share of it has stopped: until then, stopped replicas are still computed.
@@ -60,7 +62,7 @@ def train_replicas(
         while in_phase and sum(unfinished) > (1 - STOPPED_SHARE) * len(replicas):
             started = time.perf_counter()
             _, losses = stack.forward() if outcome is None else outcome
-            stack.step(losses, unfinished)
+            losses = stack.step(losses, unfinished)
             # Where nothing is random, the forward that evaluates this epoch is the one that the next step needs.
             outcome = stack.forward() if deterministic else None
             logits = stack.evaluate() if outcome is None else outcome[0].detach()
@@ -166,9 +168,14 @@ class Alone:
             logits: Tensor = self.objective(self.inputs, self.y, self.replica.train)[0]
         return logits.unsqueeze(0)
 
-    def step(self, losses: Tensor, unfinished: Sequence[bool]) -> None:
+    def step(self, losses: Tensor, unfinished: Sequence[bool]) -> Tensor:
+        """Take a step, and return the losses over the nodes of all ranks."""
         parameters = self.replica.adam.parameters
-        self.replica.adam.step(torch.autograd.grad(losses.sum(), parameters, allow_unused=True))
+        gradients: Sequence[Tensor | None] = torch.autograd.grad(losses.sum(), parameters, allow_unused=True)
+        if (ranks := active_ranks()) is not None:
+            losses, gradients = ranks.add_loss_and_gradients(losses.detach(), gradients)
+        self.replica.adam.step(gradients)
+        return losses
 
 
 class Stack:
@@ -212,20 +219,22 @@ class Stack:
             logits: Tensor = self._vectorised(self.parameters, self.arguments)[0]
         return logits
 
-    def step(self, losses: Tensor, unfinished: Sequence[bool]) -> None:
+    def step(self, losses: Tensor, unfinished: Sequence[bool]) -> Tensor:
+        """Take a step with the unfinished replicas, and return the losses."""
         trained = [parameter for parameter in self.parameters.values() if parameter.requires_grad]
         gradients = torch.autograd.grad(losses.sum(), trained, allow_unused=True)
         rows = zip(*([None] * len(losses) if g is None else g.unbind() for g in gradients), strict=True)
         for replica, of_replica, goes_on in zip(self.replicas, rows, unfinished, strict=True):
             if goes_on:
                 replica.adam.step(of_replica)
+        return losses
 
 
 def evaluate(model: nn.Module, inputs: tuple[Any, ...]) -> Tensor:
     """Return the logits of all nodes, without dropout."""
     model.eval()
     with torch.no_grad():
-        return logits_of(model(*inputs))
+        return gathered(logits_of(model(*inputs)))
 
 
 def _validated(replicas: Sequence[Replica], logits: Tensor, y: Tensor, val: Tensor) -> tuple[list[float], list[float]]:
@@ -235,6 +244,8 @@ def _validated(replicas: Sequence[Replica], logits: Tensor, y: Tensor, val: Tens
     The loss returned is the lowest of all candidates, which does not jump when another is chosen.
     """
     metric = replicas[0].recipe.metric
+    if (ranks := active_ranks()) is not None:
+        return validate_over_ranks(ranks, metric, logits, y, val)
     if logits.ndim == 3:
         return validate(metric, logits, y, val)
     candidates = logits.shape[1]
@@ -281,7 +292,7 @@ def finish(replica: Replica, inputs: tuple[Any, ...], y: Tensor, test_inputs: tu
             logits = logits_for(inputs)
         tested = logits if test_inputs is None else logits_for(test_inputs)
     run.state = {name: value.cpu() for name, value in replica.best_state.items()}
-    run.validation = logits[replica.val].softmax(1).cpu()
+    run.validation = gathered(logits[replica.val]).softmax(1).cpu()
     metric = replica.recipe.metric
-    run.val = measure_all(logits[replica.val], y[replica.val], metric)
-    run.test = measure_all(tested[replica.test], y[replica.test], metric)
+    run.val = measure_all(gathered(logits[replica.val]), gathered(y[replica.val]), metric)
+    run.test = measure_all(gathered(tested[replica.test]), gathered(y[replica.test]), metric)

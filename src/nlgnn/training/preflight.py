@@ -22,6 +22,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.limits import room, show_size
 from nlgnn.nn.base import Model, as_model, prepare
+from nlgnn.nn.kernels.ranks import active_ranks
 from nlgnn.shallow.base import Factory, ShallowModel
 from nlgnn.training.device import choose_device, limited_threads, model_like
 from nlgnn.training.loop import evaluate
@@ -126,10 +127,12 @@ def check_apart(models: Sequence[Model]) -> None:
 def check_output(job: Job, graph: Graph) -> None:
     """Call a model once, as evaluation does, and raise if it does not return logits for every node.
 
-    Models of this package with the widths of the graph are not called, nor models whose memory is estimated first.
+    Models of this package with the widths of the graph are not called, nor models whose memory is estimated first. Only
+    such models are trained over several processes.
     """
     recipe, wanted = job.recipe, (graph.num_nodes, graph.num_classes)
-    if _has_widths_of(graph, job.factory) or recipe.memory is not None or not surely_fits(graph):
+    known = _has_widths_of(graph, job.factory) or active_ranks() is not None
+    if known or recipe.memory is not None or not surely_fits(graph):
         return
     model, device = as_model(model_like(job.factory)), choose_device(recipe.device)
     name, inputs = type(model.unwrapped).__name__, tuple[Any, ...]()

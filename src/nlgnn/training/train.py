@@ -19,17 +19,20 @@ from nlgnn.errors import NlgnnError, RunFolderError
 from nlgnn.files import remove_stale_parts_in, sha256_of
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
+from nlgnn.graph.store import GraphStore
 from nlgnn.json_files import read_json
 from nlgnn.limits import memory_limit
 from nlgnn.models.build import configure, default_preset
 from nlgnn.models.options import recipe_options
 from nlgnn.models.registry import get_system, load
+from nlgnn.nn.kernels.ranks import active_ranks
 from nlgnn.tables.source import OwnTables
 from nlgnn.training.decision import DECISION_FILE, Decision, check_decision, decide
 from nlgnn.training.device import CORES, model_like, processor, versions
 from nlgnn.training.fit import Watch, fit
 from nlgnn.training.predict import calibrated, mean_probabilities, temperatures
 from nlgnn.training.preflight import check, check_weights_fit, identity
+from nlgnn.training.processes import check_agreement, check_model, folder_class, is_first
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Run
 from nlgnn.training.run_folder import RunFolder
@@ -70,7 +73,10 @@ def train(plan: Plan, graph: Graph, path: Path, progress: bool = True, watch: Wa
         "machine": {"processor": processor(), "cores": CORES},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    folder = RunFolder.create(path, config)
+    if active_ranks() is not None:
+        check_model(model_like(factory), plan.model, recipe.device)
+        check_agreement({"settings": json.dumps({**config, "machine": "", "date": ""}, sort_keys=True, default=str)})
+    folder = folder_class().create(path, config)
     try:
         runs = fit(factory, graph, splits, recipe, folder=folder, progress=progress, watch=watch)
         return _with_predictions(Trained(plan, recipe, factory, folder, runs), graph, splits)
@@ -106,7 +112,8 @@ def resume(folder: RunFolder, graph: Graph, progress: bool = True, watch: Watch 
     """Finish an interrupted training. Its figures equal those of an uninterrupted one."""
     plan = read_plan(folder)
     factory, recipe = _recorded(folder, graph)
-    remove_stale_parts_in(folder.path)
+    if is_first():
+        remove_stale_parts_in(folder.path)
     splits = make_splits(graph, plan.protocol, plan.runs)
     runs = fit(factory, graph, splits, recipe, folder=folder, progress=progress, watch=watch)
     return _with_predictions(Trained(plan, recipe, factory, folder, runs), graph, splits)
@@ -243,8 +250,20 @@ def _with_predictions(trained: Trained, graph: Graph, splits: list[Split]) -> Tr
     heats, own = temperatures(probabilities, good, graph, splits), [splits[run.index] for run in good]
     decision = decide(probabilities, heats, graph, own, plan.threshold, plan.cost)
     trained.folder.write_json(DECISION_FILE, asdict(decision))
-    trained.folder.write_predictions(predictions(probabilities, heats, graph, own, decision))
+    columns: dict[str, Any] = {}
+    if is_first():
+        columns = {"node": node_names(plan, graph), **predictions(probabilities, heats, graph, own, decision)}
+    trained.folder.write_predictions(columns)
     return trained
+
+
+def node_names(plan: Plan, graph: Graph) -> Sequence[object]:
+    """Return the names of all nodes; a process that holds a part of a store reads its ids."""
+    if graph.node_names is None and plan.tables is not None and plan.tables.is_store:
+        ids = GraphStore.open(str(plan.tables.graph_file)).ids()
+        if ids is not None:
+            return ids.cast(str).to_list()
+    return graph.node_names or list(range(graph.num_nodes))
 
 
 def predictions(
@@ -262,7 +281,6 @@ def predictions(
     tested_mean = tested_sum / np.maximum(tested.sum(0), 1)[:, None]
     names = np.array([*graph.class_names, None], dtype=object)
     return {
-        "node": graph.node_names or list(range(graph.num_nodes)),
         "label": list(names[graph.y]),  # an unknown label, -1, gives the None at the end
         "prediction": list(names[decision.labels(mean)]),
         "tested in runs": tested.sum(0),

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from each_of import each_of
 from nlgnn.nn.kernels.dropout import Dropout
-from nlgnn.nn.kernels.ranks import Halo, Ranks, active, first_row, gathered, ranges_of_work, sharing
+from nlgnn.nn.kernels.ranks import Halo, Ranks, active_ranks, first_row, gathered, ranges_of_work, sharing
 from nlgnn.nn.kernels.sorted_blocks import Route, convolve_over_ranks
 from nlgnn.nn.kernels.sorted_conv import RowConv, convolve_along_order, stable_order
 from nn_samples import noise
@@ -49,7 +49,7 @@ def total_in() -> tuple[float, float, list[int], bool]:
     with sharing(ranks):
         rows = gathered(torch.arange(ranks.first, ranks.stop))
         with sharing(None):
-            hidden = active() is None and first_row() == 0
+            hidden = active_ranks() is None and first_row() == 0
         hidden &= first_row() == ranks.first
     return total.item(), gradient.item(), rows.tolist(), hidden
 

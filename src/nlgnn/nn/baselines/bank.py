@@ -116,6 +116,7 @@ class FeatureBank(Model):
     """
 
     uses_edge_weights = True
+    accepts_more_nodes = True
 
     @checked
     def __init__(
@@ -169,6 +170,11 @@ class FeatureBank(Model):
             [FeatureBank(in_channels, hidden_channels, out_channels, **of_each) for _ in range(members - 1)]
         )
         self.reset_parameters()
+
+    @property
+    def over_ranks(self) -> bool:  # type: ignore[override]
+        """Return whether each process can compute the inputs of its nodes, which links and types of edges prevent."""
+        return not self.links and self.num_edge_types == 0
 
     def reset_parameters(self) -> None:
         super().reset_parameters()

@@ -64,7 +64,7 @@ class FAGCN(Model):
         torch.Size([10, 3])
     """
 
-    uses_edge_weights = True
+    uses_edge_weights = over_ranks = True
 
     @checked
     def __init__(

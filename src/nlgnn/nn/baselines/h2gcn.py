@@ -31,7 +31,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import Count, Model, Rate, checked
 from nlgnn.nn.inputs import Edges, Features, features, given_adjacency
 from nlgnn.nn.kernels.dropout import Dropout
-from nlgnn.nn.kernels.ranks import active
+from nlgnn.nn.kernels.ranks import active_ranks
 from nlgnn.nn.kernels.sharded_tables import square
 from nlgnn.nn.kernels.sparse import Operator, spmm
 from nlgnn.nn.kernels.streamed import StreamedFeatures
@@ -65,6 +65,8 @@ class H2GCN(Model):
         >>> model(torch.randn(10, 8), torch.randint(10, (2, 30))).shape
         torch.Size([10, 3])
     """
+
+    over_ranks = True
 
     @checked
     def __init__(
@@ -147,7 +149,7 @@ def at_distance_two(adjacency: sparse.csr_array, symmetric: bool = True) -> spar
     within_one = sparse.csr_array(adjacency + sparse.eye_array(adjacency.shape[0], format="csr"), dtype=bool)
     # Numbers of paths instead of bools would take more memory and would keep neighbours that have common neighbours.
     exactly_two = square(within_one) > within_one
-    if symmetric and active() is None:
+    if symmetric and active_ranks() is None:
         return exactly_two.T.tocsr()  # the same matrix with sorted columns, faster than sorting them
     exactly_two.sort_indices()
     return exactly_two

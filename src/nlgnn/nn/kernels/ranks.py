@@ -14,11 +14,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 from torch import distributed as dist
 from torch.autograd.function import once_differentiable
+
+from nlgnn.errors import NlgnnError
+
+
+class RankError(NlgnnError):
+    """An exchange that failed because another process ended or did not answer."""
+
+    of_process = True
+
+    @classmethod
+    def of(cls, error: RuntimeError) -> RankError:
+        """Return the error for what `torch.distributed` raised."""
+        why = "did not answer in time" if "imed out" in str(error) else "has ended"
+        return cls(f"another process of this training {why}.", "See what the other processes printed.")
 
 
 class Ranks:
@@ -74,14 +90,20 @@ class Ranks:
         """
         result = rows.new_empty(sum(receive), *rows.shape[1:])
         # Rows that are not contiguous raise an error on one rank, and the others would wait.
-        dist.all_to_all_single(result, rows.contiguous(), receive, send)
+        try:
+            dist.all_to_all_single(result, rows.contiguous(), receive, send)
+        except RuntimeError as error:
+            raise RankError.of(error) from error
         width = rows[:1].numel() if len(rows) else 0
         self.sent[purpose] += (len(rows) - send[self.rank]) * width * rows.element_size()
         return result
 
     def add(self, tensor: Tensor, purpose: str = "sums") -> Tensor:
         """Replace a tensor by its sum over all ranks, and return it. It has no gradient."""
-        dist.all_reduce(tensor)
+        try:
+            dist.all_reduce(tensor)
+        except RuntimeError as error:
+            raise RankError.of(error) from error
         self.sent[purpose] += 2 * tensor.nbytes * (self.size - 1) // self.size
         return tensor
 
@@ -104,6 +126,21 @@ class Ranks:
         whole[before : before + len(rows)] = rows
         return self.add(whole, "gathered")
 
+    def add_loss_and_gradients(
+        self, loss: Tensor, gradients: Sequence[Tensor | None]
+    ) -> tuple[Tensor, list[Tensor | None]]:
+        """Return their sums over all ranks, by one exchange. None stays None."""
+        given = [loss, *(gradient for gradient in gradients if gradient is not None)]
+        flat = self.add(torch.cat([tensor.reshape(-1) for tensor in given]), "gradients")
+        parts = zip(given, flat.split([tensor.numel() for tensor in given]), strict=True)
+        total, *sums = [part.view(tensor.shape) for tensor, part in parts]
+        each = iter(sums)
+        return total, [None if gradient is None else next(each) for gradient in gradients]
+
+    def own(self, nodes: Int[Tensor, " k"]) -> Int[Tensor, " j"]:
+        """Return those of some nodes that belong to this rank, counted from its first."""
+        return nodes[(nodes >= self.first) & (nodes < self.stop)] - self.first
+
     def total(self, tensor: Tensor) -> Tensor:
         """Return the sum of a tensor over all ranks, with a gradient."""
         result: Tensor = _Total.apply(tensor, self)  # type: ignore[no-untyped-call]
@@ -124,7 +161,7 @@ def sharing(ranks: Ranks | None) -> Iterator[None]:
         _active[:] = before
 
 
-def active() -> Ranks | None:
+def active_ranks() -> Ranks | None:
     """Return the ranks that share the nodes at present, or None in one process."""
     return _active[0] if _active else None
 
@@ -139,7 +176,20 @@ def gathered(rows: Tensor) -> Tensor:
     return _active[0].gather(rows) if _active else rows
 
 
-def ranges_of_work(pointers: Sequence[int], size: int, cost_of_node: float = 8.0) -> list[int]:
+def own_rows(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the values of the nodes of this rank, given those of all nodes."""
+    return values[_active[0].first : _active[0].stop] if _active else values
+
+
+def any_rank(*flags: bool) -> list[bool]:
+    """Return for each flag whether it is set in any rank, so that all ranks do the same."""
+    if not _active:
+        return list(flags)
+    found: list[bool] = (_active[0].add(torch.tensor(flags).int()) > 0).tolist()
+    return found
+
+
+def ranges_of_work(pointers: Sequence[int] | NDArray[np.integer], size: int, cost_of_node: float = 8.0) -> list[int]:
     """Return limits of contiguous ranges of nodes with equal work.
 
     Args:
@@ -151,8 +201,6 @@ def ranges_of_work(pointers: Sequence[int], size: int, cost_of_node: float = 8.0
         >>> ranges_of_work([0, 8, 8, 8, 8], 2)
         [0, 2, 4]
     """
-    import numpy as np
-
     work = np.asarray(pointers, np.float64) + cost_of_node * np.arange(len(pointers))
     limits = np.searchsorted(work, np.linspace(0, work[-1], size + 1))
     found: list[int] = limits.clip(max=len(pointers) - 1).tolist()

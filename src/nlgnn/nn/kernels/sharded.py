@@ -14,7 +14,7 @@ from scipy import sparse
 from torch import Tensor
 from torch.nn import functional as F
 
-from nlgnn.nn.kernels.ranks import Halo, Ranks, active
+from nlgnn.nn.kernels.ranks import Halo, Ranks, active_ranks
 from nlgnn.nn.kernels.sparse import Operator
 
 
@@ -113,13 +113,13 @@ def propagation(matrix: sparse.csr_array, symmetric: bool = False) -> Operator:
         matrix: The matrix of all nodes. Under `sharing`, only the rows of this rank count.
         symmetric: Whether the whole matrix equals its transpose.
     """
-    ranks = active()
+    ranks = active_ranks()
     return Operator.from_scipy(matrix, symmetric) if ranks is None else ShardedOperator(ranks, matrix, symmetric)
 
 
 def own_table(table: sparse.csr_array) -> Operator:
     """Return the operator of a table with a row for each node of this rank, such as features."""
-    operator, ranks = Operator.from_scipy(table), active()
+    operator, ranks = Operator.from_scipy(table), active_ranks()
     if ranks is not None:
         operator.first_entry = int(ranks.table(torch.tensor(table.nnz))[: ranks.rank].sum())
     return operator
@@ -127,7 +127,7 @@ def own_table(table: sparse.csr_array) -> Operator:
 
 def sums(matrix: sparse.csr_array, axis: int) -> NDArray[np.floating]:
     """Return the sums of all rows (axis 1) or columns (axis 0) of a square matrix, over all ranks."""
-    ranks = active()
+    ranks = active_ranks()
     if ranks is None:
         return _sums(matrix, axis)
     first, stop = ranks.first, ranks.stop

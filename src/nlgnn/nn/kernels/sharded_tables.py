@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nlgnn.graph.part import rows_of
-from nlgnn.nn.kernels.ranks import Halo, Ranks, active
+from nlgnn.nn.kernels.ranks import Halo, Ranks, active_ranks
 from nlgnn.nn.kernels.sharded import ShardedOperator
 
 Table: TypeAlias = NDArray[Any] | sparse.csr_array
@@ -23,7 +23,7 @@ COLUMNS_AT_ONCE = 16
 
 def transposed(matrix: sparse.csr_array) -> sparse.csr_array:
     """Return the transpose of a square matrix."""
-    ranks = active()
+    ranks = active_ranks()
     if ranks is None:
         return sparse.csr_array(matrix.T)
     own = rows_of(matrix, ranks.first, ranks.stop).tocoo()
@@ -48,7 +48,7 @@ def sent_to_rows(
 
 def product_of_rows(matrix: sparse.csr_array, table: Table) -> Table:
     """Return the product of a square matrix with a table that has a row for each node of this rank."""
-    ranks = active()
+    ranks = active_ranks()
     if ranks is None:
         product: Table = matrix @ table
         return product
@@ -69,7 +69,7 @@ def product_of_rows(matrix: sparse.csr_array, table: Table) -> Table:
 
 def square(matrix: sparse.csr_array) -> sparse.csr_array:
     """Return the product of a square matrix with itself."""
-    ranks = active()
+    ranks = active_ranks()
     if ranks is None:
         return matrix @ matrix
     own = rows_of(matrix, ranks.first, ranks.stop)
