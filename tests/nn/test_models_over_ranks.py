@@ -15,6 +15,8 @@ from torch import Tensor
 from each_of import each_of
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.part import GraphPart
+from nlgnn.models.build import configure
+from nlgnn.models.registry import SYSTEMS
 from nlgnn.nn import GAT, GCN, MLP, NLGAT, NLGCN, NLMLP, GraphSAGE
 from nlgnn.nn.base import Model, logits_of, prepare, storing_statistics
 from nlgnn.nn.baselines.bank import FeatureBank
@@ -177,3 +179,20 @@ def test_mutations_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as context:
             context.setattr(place, name, wrong)
             assert differing([(model, "random")], 2) != [], name
+
+
+LOCAL_NAMES = {"mlp", "gcn", "sage", "gat", "gcnii", "h2gcn", "fagcn", "dirgcn", "bank", "fsgnn"}
+
+
+def test_named_models_over_ranks() -> None:
+    """Exactly those models of the registry that the guide lists can be trained over several processes."""
+    graph, found = replace(GRAPHS["random"], edge_weight=None), set()
+    for name, system in SYSTEMS.items():
+        if system.kind != "shallow" and "pretrain_epochs" not in system.program:
+            model = configure(name, graph)[0]()
+            found |= {name} if model.over_ranks else set()
+    ours = {"mlp", "gcn", "gat"}
+    expected = LOCAL_NAMES | {f"nl{name}" if name in ours else f"nl-{name}" for name in LOCAL_NAMES}
+    assert found == expected & set(SYSTEMS)
+    assert not configure("gcn", graph, label_input=0.5)[0]().over_ranks
+    assert not configure("nlgcn", graph, order="learned")[0]().over_ranks

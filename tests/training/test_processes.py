@@ -19,7 +19,7 @@ from torch import distributed as dist
 
 from each_of import each_of
 from nlgnn.datasets.synthetic import planted_order_graph
-from nlgnn.errors import NlgnnError, OptionError, RunFolderError
+from nlgnn.errors import DataError, NlgnnError, OptionError, RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.part import GraphPart
 from nlgnn.graph.splits import make_splits
@@ -242,6 +242,15 @@ def test_refused_models() -> None:
     for refused in (learned, torch.nn.Linear(2, 2), None):
         with pytest.raises(OptionError, match="take mlp, gcn"):
             check_model(refused, "a model")
+
+
+def test_what_a_part_does_not_hold() -> None:
+    graph = store_graph(directed=True)
+    typed = replace(graph, edge_type=np.arange(graph.edge_index.shape[1]) % 2, edge_types=("a", "b"))
+    later = replace(graph, later_edges=np.arange(graph.edge_index.shape[1]) > 100)
+    for other, words in ((typed, "types of edges"), (later, "edges of the test period")):
+        with pytest.raises(DataError, match=words):
+            GraphPart.of(other, 0, 10)
 
 
 def test_ranges_of_a_part() -> None:

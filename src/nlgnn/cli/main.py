@@ -274,7 +274,8 @@ def main(arguments: list[str] | None = None) -> None:
     except NlgnnError as error:
         if debug:
             raise
-        if error.of_process or os.environ.get("RANK", "0") == "0":  # of an error that all processes meet, one tells
+        first = os.environ.get("WORLD_SIZE", "1") == "1" or os.environ.get("RANK", "0") == "0"
+        if first or error.of_process:  # of an error that all processes meet, one tells
             _print_error(error.what, error.how)
     except typer.TyperException as error:  # of the parser
         _print_error(*_parser_error(error, arguments[0]))

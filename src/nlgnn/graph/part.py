@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from nlgnn.errors import DataError
 from nlgnn.graph.arrays import pattern_of
 from nlgnn.graph.features import FeaturesOnDisk
 from nlgnn.graph.graph import Graph
@@ -43,7 +44,16 @@ class GraphPart(Graph):
 
     @classmethod
     def of(cls, graph: Graph, first: int, stop: int) -> GraphPart:
-        """Return the part of a graph that is held whole."""
+        """Return the part of a graph that is held whole.
+
+        Raises:
+            DataError: If the graph has types of edges or edges of the test period, which a part does not hold.
+        """
+        if graph.edge_type is not None or graph.later_edges is not None:
+            what = "types of edges" if graph.edge_type is not None else "edges of the test period"
+            raise DataError(
+                f"graph {graph.name!r} has {what}, which several processes do not share.", "Use one process."
+            )
         kept = ("y", "directed", "name", "class_names", "node_names", "splits", "edge_weight", "row_norm")
         fields = {name: getattr(graph, name) for name in kept} | {"fingerprint": graph.fingerprint}
         matrices = {

@@ -8,6 +8,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -107,12 +108,15 @@ def page(title: str, parts: Sequence[Part]) -> str:
         "nodes": next((dict(part.data) for part in parts if isinstance(part, NodeList)), None),
         "words": [some.tolist() for some in words.lists],
     }
+    script = "" if all(isinstance(part, Section) for part in parts) else (ASSETS / "page.js").read_text("utf-8")
+    vega = _vega() if figures else ""
     text: str = _template().render(
         title=title,
         parts=[(type(part).__name__, part) for part in parts],
         style=(ASSETS / "style.css").read_text(encoding="utf-8"),
-        script="" if all(isinstance(part, Section) for part in parts) else (ASSETS / "page.js").read_text("utf-8"),
-        vega=_vega() if figures else "",
+        script=script,
+        vega=vega,
+        allowed_scripts=" ".join(map(hash_of_script, filter(None, (vega, script)))) or "'none'",
         payload=in_script(payload),
     )
     return text
@@ -126,6 +130,11 @@ def caption(name: str, **values: object) -> str:
 @cache
 def _captions() -> dict[str, str]:
     return tomllib.loads((ASSETS / "captions.toml").read_text(encoding="utf-8"))
+
+
+def hash_of_script(text: str) -> str:
+    """Return the source expression by which a content security policy allows one script and no other."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def in_script(value: Any) -> str:

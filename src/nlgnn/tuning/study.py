@@ -253,22 +253,22 @@ class SharedStudy:
     def finished(self) -> list[FrozenTrial]:
         """Return the trials of all settings that were trained, each once."""
         with self._errors():
-            found = self._trials(TrialState.COMPLETE, TrialState.PRUNED)
-            for trial in found:
-                self._check_outcome(trial)
-            return found
+            return self._trials(TrialState.COMPLETE, TrialState.PRUNED)
 
-    def _check_outcome(self, trial: FrozenTrial) -> None:
-        """Raise a `StudyError` for a trial whose records are damaged."""
-        try:
-            OUTCOME.validate_python(trial.user_attrs)
-            if trial.params.keys() != self.space.choices().keys():
-                raise ValueError("its setting is incomplete")
-        except ValueError as error:
-            raise StudyError(
-                f"{self.where} is damaged: trial {trial.number}: {first_fault(error)}.",
-                "Restore it, or name another study (--study).",
-            ) from None
+    def outcomes(self) -> list[FrozenTrial]:
+        """Return the trials of `finished`, and raise a `StudyError` if the records of one are damaged."""
+        found = self.finished()
+        for trial in found:
+            try:
+                OUTCOME.validate_python(trial.user_attrs)
+                if trial.params.keys() != self.space.choices().keys():
+                    raise ValueError("its setting is incomplete")
+            except ValueError as error:
+                raise StudyError(
+                    f"{self.where} is damaged: trial {trial.number}: {first_fault(error)}.",
+                    "Restore it, or name another study (--study).",
+                ) from None
+        return found
 
     def _trials(self, *states: TrialState) -> list[FrozenTrial]:
         return self.study.get_trials(states=states)

@@ -221,7 +221,7 @@ class _Search:
         return Told(None if dropped or failures else fmean(values), attributes)
 
     def _rows(self, study: SharedStudy) -> list[Tried]:
-        rows = [Tried.of(trial) for trial in study.finished()]
+        rows = [Tried.of(trial) for trial in study.outcomes()]
         rows.sort(key=lambda row: setting_words(row.setting))  # ties must not depend on the order of finishing
         return sorted(rows, key=lambda row: (row.failure is not None, row.dropped, -(row.mean or 0)))
 
@@ -231,7 +231,7 @@ class _Search:
         if not rows or rows[0].failure:
             why = rows[0].failure if rows else "none was trained"
             raise NlgnnError(f"no setting could be trained; {why}.", "Try lower learning rates, or check the features.")
-        shares, words = self._importances(study.finished())
+        shares, words = self._importances(study.outcomes())
         return Tuned(
             graph=self.graph.name,
             model=self.model,

@@ -220,7 +220,8 @@ class _Differences(Kernel):
     def forward(pairs: Tensor, num_nodes: int, transpose: bool, dense: Tensor) -> Tensor:
         num_pairs = pairs.shape[1]
         pointers = torch.arange(0, 2 * num_pairs + 1, 2, device=pairs.device)
-        signs = torch.tensor([1, -1], dtype=dense.dtype, device=dense.device).repeat(num_pairs)
+        signs = dense.new_ones(2 * num_pairs)
+        signs[1::2] = -1
         operator = Operator(pointers, pairs.t().flatten(), signs, (num_pairs, num_nodes))
         operator = operator.transpose if transpose else operator
         return multiply(operator, operator.values, dense)

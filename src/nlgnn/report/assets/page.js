@@ -95,7 +95,7 @@ async function draw(holder, figure) {
   const place = holder.querySelector(".chart");
   const params = [...figure.spec.params ?? [], { name: "ink", value: inkOfTheme() }];
   const spec = { ...figure.spec, params, datasets, config: config(INK[figure.renderer], place.clientWidth) };
-  const options = { actions: false, renderer: figure.renderer, logLevel: 1 }; // errors only
+  const options = { actions: false, renderer: figure.renderer, logLevel: 1, ast: true }; // errors only; expressions are interpreted, not evaluated
   const embedded = await vegaEmbed(place, spec, options);
   Object.assign(figure, { view: embedded.view, datasets, rows: Object.values(datasets)[0] });
   const title = holder.getAttribute("aria-label");
