@@ -34,7 +34,7 @@ from nlgnn.training.device import (
     model_like,
 )
 from nlgnn.training.inputs import prepare
-from nlgnn.training.loop import evaluate, finish, train_replicas
+from nlgnn.training.loop import Alone, evaluate, finish, train_replicas
 from nlgnn.training.memory import MemoryPlan, memory_plan, models_at_once, set_recompute
 from nlgnn.training.preflight import (
     check,
@@ -55,6 +55,7 @@ from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import OUT_OF_TIME, Job, Replica, Run, by_shape, shape_of_setting, training_nodes
 from nlgnn.training.run_folder import RunFolder, check_weights, load_weights
 from nlgnn.training.shallow_run import fit_shallow, predict_shallow, scaled
+from nlgnn.training.threads import Pace, can_matter, fastest_threads
 
 CHECKPOINT_SECONDS = 30.0
 
@@ -246,13 +247,14 @@ class _Training:
         self.interrupted = folder.checkpoints() if folder else {}
         self.finished = {run.index: run for run in finished if run.failure is None}
         self.saved_at = time.monotonic()
+        self.pace = Pace(1)
 
     @contextmanager
     def prepared(self, jobs: Sequence[Job]) -> Iterator[tuple[list[Callable[[], Replica]], int]]:
         """Yield functions that make the replicas of unfinished jobs, and the number of them to train at once."""
         recipe, model = jobs[0].recipe, jobs[0].example
         device = choose_device(recipe.device)
-        with limited_threads(recipe.threads, self.graph):
+        with limited_threads(recipe.threads, self.graph) as threads:
             self.y = torch.tensor(own_rows(self.graph.y), device=device)  # a copy: tables are read-only
             waiting: list[Callable[[], Replica]] = [
                 partial(self._start, job) for job in jobs if not self._was_finished(job, model)
@@ -269,9 +271,22 @@ class _Training:
             # Counts finished jobs too, because the last digit of a figure depends on the number of models.
             most = len(jobs) if plan.at_once is None else min(len(jobs), plan.at_once)
             at_once = models_at_once(model, self.inputs, most, recipe.replicas) if alone else 1
-            self._note_execution(at_once)
             with allocation(frugal=self.recompute or recipe.memory is not None):
+                if recipe.threads == "auto" and threads > 1 and device.type == "cpu" and alone:
+                    self._choose_threads(jobs, threads, at_once)
+                self._note_execution(at_once)
+                self.pace = Pace(torch.get_num_threads())
                 yield waiting, at_once
+
+    def _choose_threads(self, jobs: Sequence[Job], most: int, at_once: int) -> None:
+        """Use as many threads as before if the training is resumed; else measure where it can matter."""
+        steps = jobs[0].recipe.epochs * len(jobs) // at_once
+        if self.folder and self.folder.execution:
+            torch.set_num_threads(min(most, self.folder.execution[-1]["threads"]))
+        elif can_matter(self.graph, steps):
+            replica = self._new(replace(jobs[0], run=replace(jobs[0].run)))
+            trial = Alone([replica], self.inputs, self.y)
+            torch.set_num_threads(fastest_threads(lambda: trial.step(trial.forward()[1], [True]), most))
 
     def fit_one_by_one(self, jobs: Sequence[Job]) -> None:
         """Train models without gradient training."""
@@ -314,7 +329,7 @@ class _Training:
         self.bar.finish_run()
         return True
 
-    def _start(self, job: Job) -> Replica:
+    def _new(self, job: Job) -> Replica:
         parts = (job.train, np.flatnonzero(job.split.val), np.flatnonzero(job.split.test & self.graph.labelled))
         numbers, ranks = [torch.from_numpy(part).to(self.y.device) for part in parts], active_ranks()
         train, val, test = numbers if ranks is None else map(ranks.own, numbers)
@@ -322,6 +337,10 @@ class _Training:
         replica.setting = job.setting
         set_recompute(replica.model, self.recompute)
         replica.begin(self.inputs, self.y)
+        return replica
+
+    def _start(self, job: Job) -> Replica:
+        replica = self._new(job)
         if saved := self.interrupted.pop(job.run.index, None):
             check_weights(replica.model.unwrapped, saved.model, "the checkpoint")
             replica.restore(saved)
@@ -343,6 +362,7 @@ class _Training:
             self.saved_at = time.monotonic()
         if self.interrupt.requested:
             raise KeyboardInterrupt
+        self.pace.note(any(replica.is_pretraining for replica in replicas))
         if self.watch:
             self.watch(replicas)
 

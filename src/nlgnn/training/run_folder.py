@@ -137,10 +137,11 @@ class RunFolder:
             )
 
     def note_execution(self, replicas: int, threads: int) -> None:
-        """Note how many models are trained at once, on how many threads; written with the next run."""
+        """Note how many models are trained at once, on how many threads, before anything is trained."""
         used = {"replicas": replicas, "threads": threads}
         if used not in self.execution:
             self.execution.append(used)
+            self._write_summary()
 
     def finished_run(self, index: int) -> Run | None:
         """Return a run with its weights and curves, or None if it is not finished."""
