@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,7 @@ def test_small_graphs_and_short_trainings_are_not_measured(monkeypatch: pytest.M
 
 
 @pytest.fixture
-def two_cores(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Measure on every graph, with two threads at hand. Return the measurements: each chooses two threads."""
     measured: list[int] = []
 
@@ -83,7 +84,7 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr("nlgnn.training.fit.fastest_threads", choose)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
-    yield measured  # type: ignore[misc]
+    yield measured
     torch.set_num_threads(before)
 
 
