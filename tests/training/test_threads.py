@@ -81,7 +81,7 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
     monkeypatch.setattr(threads, "MEASURED_FROM", 10)
     monkeypatch.setattr(threads, "MEASURED_STEPS", 1)
-    monkeypatch.setattr("nlgnn.training.fit.fastest_threads", choose)
+    monkeypatch.setattr(threads, "fastest_threads", choose)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield measured
@@ -132,7 +132,7 @@ def test_measuring_changes_no_figure(two_cores: list[int], monkeypatch: pytest.M
         step()
         return 1
 
-    monkeypatch.setattr("nlgnn.training.fit.fastest_threads", always_one)
+    monkeypatch.setattr(threads, "fastest_threads", always_one)
     measured = fit("gcn", GRAPH, "random-60", Recipe(epochs=3))
     given = fit("gcn", GRAPH, "random-60", Recipe(epochs=3, threads=1))
     assert [run.curves for run in measured] == [run.curves for run in given]

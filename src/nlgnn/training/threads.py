@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from statistics import median
 
 import torch
@@ -25,6 +25,28 @@ PACE_EPOCHS, SLOWER = 10, 3.0
 def can_matter(graph: Graph, steps: int) -> bool:
     """Return whether a training is long enough, on a graph that is large enough, to measure threads first."""
     return stored_entries(graph) >= MEASURED_FROM and steps >= MEASURED_STEPS
+
+
+def choose_threads(
+    graph: Graph,
+    steps: int,
+    make_step: Callable[[], Callable[[], object]],
+    most: int,
+    before: Sequence[Mapping[str, int]],
+) -> None:
+    """Set the number of threads of a training: that of before if it is resumed, else the faster one if it can matter.
+
+    Args:
+        graph: The graph.
+        steps: The number of steps of the whole training.
+        make_step: Makes a training step that leaves the training as it is.
+        most: The largest number of threads.
+        before: How the training was executed before it was interrupted, as the run folder has it.
+    """
+    if before:
+        torch.set_num_threads(min(most, before[-1]["threads"]))
+    elif most > 1 and can_matter(graph, steps):
+        torch.set_num_threads(fastest_threads(make_step(), most))
 
 
 def fastest_threads(step: Callable[[], object], most: int, clock: Clock | None = None, seconds: float = SECONDS) -> int:
