@@ -120,7 +120,7 @@ class PickledType:
         """Return the type of NumPy."""
         if not isinstance(self.code, str) or not PLAIN_TYPE.fullmatch(self.code) or self.order not in ("<", ">", "|"):
             raise DataError(f"An array has the type {self.code!r}, which no graph needs.", FRESH_COPY)
-        return np.dtype(self.code).newbyteorder(self.order)
+        return np.dtype(f"{self.order}{self.code}")
 
 
 class PickledArray:
