@@ -83,7 +83,7 @@ class RunFolder:
 
         def write(part: Path) -> None:
             (part / "models").mkdir()
-            (part / "config.json").write_text(json.dumps(config, indent=2))
+            (part / "config.json").write_text(json.dumps(config, indent=2), "utf-8")
 
         new_parents = missing_parents(path)
         make_folder(path, write)
@@ -174,7 +174,7 @@ class RunFolder:
         runs = [self._runs[index] for index in sorted(self._runs)]
         kept = {"identity": self._identity, "weights": self._checksums, "runs": runs}
         summary = {"format_version": FORMAT_VERSION, **kept, "execution": self.execution}
-        self._write(self.path / "summary.json", lambda path: path.write_text(json.dumps(summary, indent=2)))
+        self._write(self.path / "summary.json", lambda path: path.write_text(json.dumps(summary, indent=2), "utf-8"))
 
     @property
     def _checkpoint_path(self) -> Path:
