@@ -4,11 +4,13 @@
 # make leaderboard  runs the first command of README.md and writes its leaderboard into README.md and docs/start.md (2 minutes)
 # make docs    builds the documentation site in docs/_build/html, and runs its notebooks (2 minutes)
 # make fuzz    reads 10,000 random inputs of every format and writes docs/results/fuzz.md (15 minutes)
+# make kills   kills train, auto, tune and predict 1,000 times, at random and at every change of a file (an hour)
 # make test-lowest  installs the lowest versions of constraints-lowest.txt into .venv-lowest and runs the tests there
 # make licences  lists the licences of all installed packages
 # make long-run  measures the memory of one process over two hours
 # make measure  counts the code, the modules that a call passes, and the lines of the help
 # make bench   times our models and PyTorch Geometric's, up to 2.9 million nodes: hours, and 24 GB of memory
+# make bench-short  compares with PyTorch Geometric in less than 10 minutes
 # All make .venv first, with everything pinned in constraints.txt. PIP_ARGS= is passed on to pip.
 
 PYTHON ?= python3
@@ -17,7 +19,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 PIP := $(BIN)/python -m pip install --disable-pip-version-check $(PIP_ARGS) --constraint constraints.txt
 
-.PHONY: demo test test-slow docs bench leaderboard measure pictures fuzz licences long-run test-lowest clean
+.PHONY: demo test test-slow docs bench leaderboard measure pictures fuzz kills licences long-run test-lowest clean
+.PHONY: bench-short
 
 demo: $(INSTALLED)
 	$(BIN)/nlgnn train --nodes examples/accounts.csv --edges examples/payments.csv --label is_fraud --time-budget 40s
@@ -36,11 +39,17 @@ docs: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks --large
 
+bench-short: $(INSTALLED)
+	$(BIN)/python -m benchmarks --short
+
 leaderboard: $(INSTALLED)
 	$(BIN)/python tools/update_leaderboard.py
 
 fuzz: $(INSTALLED)
 	$(BIN)/python -m tools.fuzz --cases 10000 --out docs/results/fuzz.md
+
+kills: $(INSTALLED)
+	NLGNN_KILLS=1000 $(BIN)/python -m pytest -n 2 -m slow tests/cli/test_killed.py
 
 licences: $(INSTALLED)
 	$(BIN)/python tools/list_licences.py

@@ -6,21 +6,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.peers import check_equal, import_pyg
-from benchmarks.steps import A_STEP, THREADS, TURN, Effort, Problem, our_step, peer_step
+from benchmarks.peers import PYG_CSR, Variant, import_pyg, normalised_inputs
+from benchmarks.steps import A_STEP, THREADS, TURN, Effort, Problem, against_peer, our_step
 from benchmarks.timing import compare, paired_ratio, side_by_side, stopwatch, threads_in_use
 from nlgnn.nn import GCN, GraphSAGE
 from nlgnn.nn.base import prepare
-from nlgnn.nn.inputs import prepare_plain
 from nlgnn.nn.kernels.sparse import SparseProduct
 from nlgnn.training.device import allocation
 
 HIDDEN, DROPOUT = 64, 0.2
-PRODUCTS, PYG_CSR = "products", "PyG, CSR, fused Adam"
+PRODUCTS = "products"
+WITH_DROPOUT = A_STEP.replace("no dropout", f"dropout {DROPOUT:g}")
 
 
 class PlainDeepGCN(nn.Module):
@@ -40,27 +40,15 @@ class PlainDeepGCN(nn.Module):
         self.last = nn.Linear(width, out_channels)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "n d"], edges: Tensor) -> Float[Tensor, "n c"]:
-        """Return the logits, given an edge index or the matrix of `normalised`."""
-        matrix = edges if edges.layout == torch.sparse_csr else self.normalised(x, edges)
+    def forward(self, x: Float[Tensor, "n d"], matrix: Tensor) -> Float[Tensor, "n c"]:
+        """Return the logits, given the matrix of `normalised_inputs`."""
         h = self.input(x)
         for convolution, skip, norm in zip(self.convolutions, self.skips, self.norms, strict=True):
             h = self.dropout(F.relu(norm(convolution(h, matrix) + skip(h))))
         logits: Tensor = self.last(h)
         return logits
 
-    @staticmethod
-    def normalised(x: Float[Tensor, "n d"], edge_index: Int[Tensor, "2 m"]) -> Tensor:
-        """Return the normalised adjacency with self loops, as a CSR tensor of torch."""
-        from torch_geometric.nn.conv.gcn_conv import gcn_norm
-
-        n = len(x)
-        (sources, targets), weights = gcn_norm(edge_index, None, n, dtype=x.dtype)
-        return torch.sparse_coo_tensor(
-            torch.stack([targets, sources]), weights, (n, n), check_invariants=False
-        ).to_sparse_csr()
-
-    def decided(self, x: Float[Tensor, "n d"], edges: Tensor) -> Tensor:
+    def decided(self, x: Float[Tensor, "n d"], matrix: Tensor) -> Tensor:
         """Return all nodes, because nothing is sorted here."""
         return torch.ones(len(x), dtype=torch.bool)
 
@@ -85,19 +73,12 @@ def measure_deep(name: str, num_layers: int, effort: Effort) -> dict[str, Any]:
     problem = Problem.named(name)
     widths = problem.graph.num_features, HIDDEN, problem.graph.num_classes
     ours = GCN(*widths, num_layers=num_layers, norm="batch", residual=True, dropout=DROPOUT)
-    peer = PlainDeepGCN(*widths, num_layers=num_layers, dropout=DROPOUT)
-    with threads_in_use(THREADS), allocation(frugal=False):  # as in training
-        check_equal(ours, peer, problem.graph, problem.train)
-        x, edge_index = prepare_plain(problem.graph)
-        assert isinstance(x, Tensor)
-        assert isinstance(edge_index, Tensor)
-        inputs = (x, PlainDeepGCN.normalised(x, edge_index))
-        sides = {
-            "ours": stopwatch(our_step(problem, ours, prepare(ours, problem.graph)), TURN),
-            PYG_CSR: stopwatch(peer_step(peer, inputs, problem.y, problem.train, fused=True), TURN),
-        }
-        times = side_by_side(sides, effort.rounds, effort.seconds)
-        return compare(times, f"{A_STEP.replace('no dropout', f'dropout {DROPOUT:g}')}; both Adams are fused")
+    forms = [Variant(PYG_CSR, normalised_inputs)]
+
+    def make_peer() -> PlainDeepGCN:
+        return PlainDeepGCN(*widths, num_layers=num_layers, dropout=DROPOUT)
+
+    return against_peer(problem, ours, make_peer, effort, forms, WITH_DROPOUT)
 
 
 def measure_products(name: str, system: str, num_layers: int, effort: Effort) -> dict[str, Any]:
@@ -113,7 +94,7 @@ def measure_products(name: str, system: str, num_layers: int, effort: Effort) ->
             PRODUCTS: stopwatch(products(inputs, num_layers, widths[2]), TURN),
         }
         times = side_by_side(sides, effort.rounds, effort.seconds)
-        result = compare(times, f"{A_STEP.replace('no dropout', f'dropout {DROPOUT:g}')}; ratio: step to products")
+        result = compare(times, f"{WITH_DROPOUT}; ratio: step to products")
         return {**result, "ratios": {PRODUCTS: paired_ratio(times["step"], times[PRODUCTS])._asdict()}}
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from benchmarks.cases import GROWTH_FROM, GROWTH_GOAL, Case, Goal, as_size, saying_where
 from benchmarks.scale import NODES
+from benchmarks.timing import others_during
 from nlgnn.files import write_whole
 from nlgnn.paper.numbers import printed_speed
 from nlgnn.report.figures import PALETTE
@@ -22,9 +23,12 @@ Quartiles = Mapping[str, float]  # low, median, high
 
 CAPTION = (
     "Times are medians over rounds in which the sides take turns (A B A B); ratios are medians of each round's ratio, "
-    'quartiles in brackets. The fastest of several peers is shown; "PyG, cached": GCNConv normalises the edges '
-    "once, not in every forward as by default."
+    "quartiles in brackets. PyTorch Geometric is timed with an edge index, with a CSR adjacency, and compiled where "
+    "there is a compiler, each with edges that are normalised once and with fused Adam; the fastest is shown. A goal "
+    'with "weaker peer" was measured before PyTorch Geometric had a CSR adjacency, and says nothing. Load: cores that '
+    "other processes used during the case; for older results, the load average of the minute before less own threads."
 )
+WEAKER = "weaker peer"
 SYSTEMS_CAPTION = (
     "A training step, its median; its ratio to that of GCN, median and quartiles over rounds in which all take turns; "
     "and the time of preparing the graph once. One thread, hidden 48, else each system's own defaults: dropout 0.5, "
@@ -37,6 +41,8 @@ def results_page(cases: Sequence[Case], results: Results) -> str:
     parts = ["# Benchmarks\n\nMade by `python -m benchmarks`; each row is from a JSON file in this folder.\n"]
     if rows := goal_rows(cases, results):
         parts.append(f"## Side by side\n\n{markdown_table(rows)}\n{CAPTION}\n")
+        if summary := goal_summary(cases, results):
+            parts.append(f"## Goals\n\n{summary}")
     if trainings := scaling_rows(results):
         table = [
             {
@@ -149,7 +155,8 @@ def goal_rows(cases: Iterable[Case], results: Results) -> list[dict[str, str]]:
         if result is None:
             continue
         about = {"what": case.what, "graph": case.on}
-        threads = {"threads": str(result["threads"])}
+        others = others_during(result)
+        threads = {"load": "" if others is None else f"{others:.2f}", "threads": str(result["threads"])}
         if case.goal and case.goal.unit == "GiB":
             peak = result["peak GiB"]
             compared = {"ours": f"{peak:.2f} GiB", "against": case.against, "ratio": ""}
@@ -165,7 +172,21 @@ def goal_rows(cases: Iterable[Case], results: Results) -> list[dict[str, str]]:
                 "ratio": as_ratio(ratio),
             }
             rows.append(about | compared | _verdict(case.goal, ratio["median"]) | threads)
+            if case.goal and case.peer and case.peer not in result["ratios"]:
+                rows[-1]["reached"] = WEAKER
     return rows + growth_rows(results)
+
+
+def goal_summary(cases: Iterable[Case], results: Results) -> str:
+    """Return how many goals are reached, missed, or not measured yet, with the names of these cases."""
+    found: dict[str, list[str]] = {"yes": [], "no": [], WEAKER: [], "": []}
+    for case in cases:
+        if case.goal:
+            rows = goal_rows([case], {name: result for name, result in results.items() if name == case.name})
+            found[rows[0]["reached"] if rows else ""].append(case.name)
+    titles = ("Reached", "Missed", "Measured against a weaker peer only", "Not measured")
+    lines = zip(titles, found.values(), strict=True)
+    return "".join(f"- {title}: {len(names)} ({', '.join(names)})\n" for title, names in lines if names)
 
 
 def best_peer(result: Mapping[str, Any]) -> tuple[str, Quartiles]:
@@ -192,6 +213,7 @@ def growth_rows(results: Results) -> list[dict[str, str]]:
             "against": f"{as_time(before['median'] / GROWTH_FROM)}, {as_size(GROWTH_FROM)}",
             "ratio": as_ratio(growth),
             **_verdict(GROWTH_GOAL, growth["median"]),
+            "load": "",
             "threads": str(large["threads"]),
         }
     ]

@@ -1,13 +1,15 @@
 """Peers: the same models written plainly with PyTorch Geometric, and the check that they are equal.
 
-They use dense features, one message per edge and channel, and two sorts: by score, and back.
+Each is timed in the forms of `variants`: with an edge index, which makes one message per edge and channel, with a CSR
+adjacency, which PyTorch Geometric multiplies by, and compiled. All of them use the fused Adam of torch.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from typing import Any
+import shutil
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -23,25 +25,22 @@ from nlgnn.nn.inputs import move, prepare_plain
 class PlainNLGCN(nn.Module):
     """NLGCN: two GCN layers, sorting by score, two convolutions along the order, and back.
 
-    Args:
-        cached: Normalise the edges once. By default GCNConv does it in every forward.
+    Edges, an edge index or a CSR adjacency of `csr_inputs`, are normalised once, in the first forward.
     """
 
-    def __init__(
-        self, in_channels: int, hidden_channels: int, out_channels: int, dropout: float = 0.0, cached: bool = False
-    ) -> None:
+    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, dropout: float = 0.0) -> None:
         super().__init__()
         pyg = import_pyg()
-        self.layer1 = pyg.GCNConv(in_channels, hidden_channels, cached=cached)
-        self.layer2 = pyg.GCNConv(hidden_channels, out_channels, cached=cached)
+        self.layer1 = pyg.GCNConv(in_channels, hidden_channels, cached=True)
+        self.layer2 = pyg.GCNConv(hidden_channels, out_channels, cached=True)
         self.score = nn.Linear(out_channels, 1, bias=False)
         self.along1 = nn.Conv1d(out_channels, out_channels, 5, padding=2)
         self.along2 = nn.Conv1d(out_channels, out_channels, 5, padding=2)
         self.head = nn.Linear(2 * out_channels, out_channels)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "n d"], edge_index: Int[Tensor, "2 m"]) -> Float[Tensor, "n c"]:
-        z = self.embed(x, edge_index)
+    def forward(self, x: Float[Tensor, "n d"], edges: Tensor) -> Float[Tensor, "n c"]:
+        z = self.embed(x, edges)
         score, order = self.score(z).squeeze(1).sort()
         along_order = (score.unsqueeze(1) * z[order]).t().unsqueeze(0)  # [1, c, n]
         mixed = self.along2(self.dropout(F.relu(self.along1(along_order))))
@@ -49,13 +48,13 @@ class PlainNLGCN(nn.Module):
         logits: Tensor = self.head(torch.cat([z, back], dim=1))
         return logits
 
-    def embed(self, x: Float[Tensor, "n d"], edge_index: Int[Tensor, "2 m"]) -> Float[Tensor, "n c"]:
-        z: Tensor = self.layer2(self.dropout(F.relu(self.layer1(x, edge_index))), edge_index)
+    def embed(self, x: Float[Tensor, "n d"], edges: Tensor) -> Float[Tensor, "n c"]:
+        z: Tensor = self.layer2(self.dropout(F.relu(self.layer1(x, edges))), edges)
         return z
 
-    def decided(self, x: Float[Tensor, "n d"], edge_index: Int[Tensor, "2 m"]) -> Bool[Tensor, " n"]:
+    def decided(self, x: Float[Tensor, "n d"], edges: Tensor) -> Bool[Tensor, " n"]:
         """Return the nodes that no tie of scores reaches. Nodes that tie may be sorted in any order."""
-        score, order = self.score(self.embed(x, edge_index)).squeeze(1).sort()
+        score, order = self.score(self.embed(x, edges)).squeeze(1).sort()
         gaps = F.pad(score.diff(), (1, 1), value=torch.inf)  # before every position, and after the last
         is_tied = (gaps < 1e-6 * score.abs().max()).to(x.dtype)
         reach = 5  # two convolutions of 5 see 4 positions each way, and a tie lies between two positions
@@ -84,11 +83,11 @@ class PlainGAT(nn.Module):
         self.layer1 = pyg.GATConv(in_channels, hidden_channels, heads=heads)
         self.layer2 = pyg.GATConv(heads * hidden_channels, out_channels)
 
-    def forward(self, x: Float[Tensor, "n d"], edge_index: Int[Tensor, "2 m"]) -> Float[Tensor, "n c"]:
-        logits: Tensor = self.layer2(F.relu(self.layer1(x, edge_index)), edge_index)
+    def forward(self, x: Float[Tensor, "n d"], edges: Tensor) -> Float[Tensor, "n c"]:
+        logits: Tensor = self.layer2(F.relu(self.layer1(x, edges)), edges)
         return logits
 
-    def decided(self, x: Float[Tensor, "n d"], edge_index: Int[Tensor, "2 m"]) -> Bool[Tensor, " n"]:
+    def decided(self, x: Float[Tensor, "n d"], edges: Tensor) -> Bool[Tensor, " n"]:
         """Return all nodes, because nothing is sorted here."""
         return torch.ones(len(x), dtype=torch.bool)
 
@@ -119,7 +118,71 @@ class NotEqualError(NlgnnError):
     """The two sides do not compute the same."""
 
 
-def check_equal(ours: nn.Module, peer: Any, graph: Graph, nodes: Int[Tensor, " k"]) -> None:
+Inputs = tuple[Tensor, Tensor]  # features, and edges
+
+
+def edge_inputs(graph: Graph) -> Inputs:
+    """Return dense features and the edge index."""
+    x, edge_index = prepare_plain(graph)
+    assert isinstance(x, Tensor)
+    assert isinstance(edge_index, Tensor)
+    return x, edge_index
+
+
+def csr_inputs(graph: Graph) -> Inputs:
+    """Return dense features and the transposed adjacency in CSR, which selects the fused aggregation of PyG."""
+    x, edge_index = edge_inputs(graph)
+    n = len(x)
+    ones = torch.ones(edge_index.shape[1], dtype=x.dtype)
+    return x, torch.sparse_coo_tensor(edge_index.flip(0), ones, (n, n), check_invariants=False).to_sparse_csr()
+
+
+def normalised_inputs(graph: Graph) -> Inputs:
+    """Return dense features and the normalised adjacency with self loops in CSR."""
+    from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+    x, edge_index = edge_inputs(graph)
+    n = len(x)
+    (sources, targets), weights = gcn_norm(edge_index, None, n, dtype=x.dtype)
+    rows = torch.stack([targets, sources])
+    return x, torch.sparse_coo_tensor(rows, weights, (n, n), check_invariants=False).to_sparse_csr()
+
+
+class Variant(NamedTuple):
+    """A form in which a peer is timed: what it takes, and whether it is compiled."""
+
+    label: str
+    inputs: Callable[[Graph], Inputs]
+    compiled: bool = False
+
+    def ready(self, peer: nn.Module) -> nn.Module:
+        """Return the peer as it is called. Compilation happens in the first calls."""
+        return torch.compile(peer) if self.compiled else peer  # type: ignore[return-value]
+
+
+PYG, PYG_CSR, PYG_COMPILED = "PyG, fused Adam", "PyG, CSR, fused Adam", "PyG, compiled, fused Adam"
+
+
+def variants(compiled: bool = True) -> list[Variant]:
+    """Return the forms of a peer, the compiled ones only if there is a C++ compiler."""
+    forms = [Variant(PYG, edge_inputs), Variant(PYG_CSR, csr_inputs)]
+    if compiled and has_compiler():
+        forms.append(Variant(PYG_COMPILED, edge_inputs, compiled=True))
+    return forms
+
+
+def has_compiler() -> bool:
+    """Return whether torch.compile finds a C++ compiler on this machine."""
+    return shutil.which("g++") is not None or shutil.which("clang++") is not None
+
+
+def check_equal(
+    ours: nn.Module,
+    peer: Any,
+    graph: Graph,
+    nodes: Int[Tensor, " k"],
+    inputs: Callable[[Graph], Inputs] = edge_inputs,
+) -> None:
     """Raise unless both models compute the same logits, and the same gradients of the loss on these nodes.
 
     The peer gets our weights. Logits and gradients are compared in float64 on nodes that no tie reaches, because in
@@ -131,7 +194,7 @@ def check_equal(ours: nn.Module, peer: Any, graph: Graph, nodes: Int[Tensor, " k
     for dtype in (torch.float32, torch.float64):
         copies: list[Any] = [copy.deepcopy(model).to(dtype).eval() for model in (ours, peer)]
         our_copy, peer_copy = copies
-        peer_inputs = move(prepare_plain(graph), dtype)
+        peer_inputs = move(inputs(graph), dtype)
         logits = our_copy(*prepare(our_copy, graph))
         peer_logits = peer_copy(*peer_inputs)
         decided = peer_copy.decided(*peer_inputs)

@@ -106,11 +106,10 @@ def halo_rows(graph: Graph, ranks: Ranks) -> int:
 
 def modelled_bytes(parts: list[dict[str, Any]]) -> float:
     """Return the bytes that all processes send in an epoch by the cost model: halo, routing, keys and gradients."""
-    size = len(parts)
-    halo: float = 2 * 4 * (HIDDEN + CLASSES) * sum(part["halo"] for part in parts)
-    routing: float = 4 * (4 * CLASSES + 1) * sum(part["own"] for part in parts) * (size - 1) / size
-    gradients: float = 2 * 4 * parts[0]["parameters"] * (size - 1)
-    return halo + routing + gradients
+    size, halo = len(parts), 2 * 4 * (HIDDEN + CLASSES) * sum(part["halo"] for part in parts)
+    routing = 4 * (4 * CLASSES + 1) * sum(part["own"] for part in parts) * (size - 1) / size
+    gradients = 2 * 4 * parts[0]["parameters"] * (size - 1)
+    return float(halo + routing + gradients)
 
 
 def measure(folder: Path, processes: int) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.peers import PlainGAT, PlainNLGCN, check_equal
+from benchmarks.peers import PlainGAT, PlainNLGCN, Variant, check_equal, variants
 from benchmarks.timing import LARGE_GRAPH_THREADS, compare, paired_ratio, side_by_side, stopwatch, threads_in_use
 from nlgnn.datasets import load_graph
 from nlgnn.graph.graph import Graph
@@ -21,7 +21,6 @@ from nlgnn.models.build import configure
 from nlgnn.models.registry import SYSTEMS, get_system
 from nlgnn.nn import GAT, GCN, NLGCN
 from nlgnn.nn.base import as_model, prepare
-from nlgnn.nn.inputs import prepare_plain
 from nlgnn.training.device import allocation, stored_entries
 from nlgnn.training.loop import Objective
 from nlgnn.training.recipe import Recipe
@@ -31,7 +30,6 @@ THREADS = 1
 HIDDEN, HEADS, LR, WEIGHT_DECAY = 48, 8, 0.01, 5e-4
 SYSTEMS_SECONDS = 4  # times as long as a case of two or three sides
 TURN = 0.05  # seconds: as in training, most steps then find their own data in the cache, not another side's
-PYG, PYG_CACHED = "PyG", "PyG, cached"
 A_STEP = f"training steps (forward, loss, backward, Adam), no dropout, for at least {TURN:g} s per turn"
 
 
@@ -47,6 +45,7 @@ class Effort:
         whole_rounds: The number of rounds in which all splits are trained to the end.
         peer_seconds: The seconds of each peer in each of those rounds.
         sampled: One of this many settings of a search is trained alone in each round.
+        compiled: Whether peers are also timed compiled, which takes half a minute each before the first round.
     """
 
     rounds: int = 200
@@ -56,9 +55,11 @@ class Effort:
     whole_rounds: int = 2
     peer_seconds: float = 6.0
     sampled: int = 6
+    compiled: bool = True
 
 
-QUICK = Effort(rounds=5, seconds=1, splits=2, epochs=5, whole_rounds=2, peer_seconds=0.1, sampled=18)
+QUICK = Effort(rounds=5, seconds=1, splits=2, epochs=5, whole_rounds=2, peer_seconds=0.1, sampled=18, compiled=False)
+SHORT = Effort(rounds=20, seconds=6, whole_rounds=1, peer_seconds=2, sampled=36, compiled=False)
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,9 @@ def our_step(problem: Problem, model: nn.Module, inputs: tuple[Any, ...]) -> Cal
     return step
 
 
-def peer_step(
-    peer: nn.Module, inputs: tuple[Any, ...], y: Tensor, nodes: Tensor, fused: bool | None = None
-) -> Callable[[], None]:
-    """Return a training step of the peer, as it is usually written, or with the fused Adam of torch."""
-    optimizer = torch.optim.Adam(peer.parameters(), lr=LR, weight_decay=WEIGHT_DECAY, fused=fused)
+def peer_step(peer: nn.Module, inputs: tuple[Any, ...], y: Tensor, nodes: Tensor) -> Callable[[], None]:
+    """Return a training step of the peer, with the fused Adam of torch."""
+    optimizer = torch.optim.Adam(peer.parameters(), lr=LR, weight_decay=WEIGHT_DECAY, fused=True)
 
     def step() -> None:
         peer.train()
@@ -112,26 +111,32 @@ def peer_step(
 
 def measure_nlgcn(name: str, effort: Effort) -> dict[str, Any]:
     problem = Problem.named(name)
-    peers = {PYG: PlainNLGCN(*problem.widths), PYG_CACHED: PlainNLGCN(*problem.widths, cached=True)}
-    return _against_peers(problem, NLGCN(*problem.widths), peers, effort)
+    return against_peer(problem, NLGCN(*problem.widths), lambda: PlainNLGCN(*problem.widths), effort)
 
 
 def measure_gat(name: str, effort: Effort) -> dict[str, Any]:
     problem = Problem.named(name)
-    ours, peer = GAT(*problem.widths, heads=HEADS), PlainGAT(*problem.widths, heads=HEADS)
-    return _against_peers(problem, ours, {PYG: peer}, effort)
+    ours = GAT(*problem.widths, heads=HEADS)
+    return against_peer(problem, ours, lambda: PlainGAT(*problem.widths, heads=HEADS), effort)
 
 
-def _against_peers(problem: Problem, ours: nn.Module, peers: dict[str, Any], effort: Effort) -> dict[str, Any]:
-    with threads_in_use(THREADS):
-        for peer in peers.values():
-            check_equal(ours, peer, problem.graph, problem.train)
-        plain = prepare_plain(problem.graph)
+def against_peer(
+    problem: Problem,
+    ours: nn.Module,
+    make_peer: Callable[[], Any],
+    effort: Effort,
+    forms: list[Variant] | None = None,
+    protocol: str = A_STEP,
+) -> dict[str, Any]:
+    """Time a step of ours and of the peer in all of its forms, after checking each to be equal to ours."""
+    with threads_in_use(THREADS), allocation(frugal=False):  # as in training, for all sides
         sides = {"ours": stopwatch(our_step(problem, ours, prepare(ours, problem.graph)), TURN)}
-        for label, peer in peers.items():
-            sides[label] = stopwatch(peer_step(peer, plain, problem.y, problem.train), TURN)
+        for form in variants(effort.compiled) if forms is None else forms:
+            check_equal(ours, make_peer(), problem.graph, problem.train, form.inputs)
+            step = peer_step(form.ready(make_peer()), form.inputs(problem.graph), problem.y, problem.train)
+            sides[form.label] = stopwatch(step, TURN)
         times = side_by_side(sides, effort.rounds, effort.seconds)
-        return compare(times, f"{A_STEP}; our Adam is fused, theirs is torch's default")
+        return compare(times, f"{protocol}; all Adams are fused")
 
 
 def measure_overhead(name: str, effort: Effort) -> dict[str, Any]:

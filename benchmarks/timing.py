@@ -133,6 +133,52 @@ def environment() -> dict[str, Any]:
     }
 
 
+QUIET = 0.25  # cores in use by other processes, up to which a result is one of a quiet machine
+TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+class Usage(NamedTuple):
+    """Seconds since some moment: on the clock, of all cores in use, and of this process with its children."""
+
+    clock: float
+    machine: float
+    own: float
+
+
+def usage() -> Usage | None:
+    """Return the seconds used so far, or None where the system does not count them."""
+    found = re.match(r"cpu +(.+)", text_of("/proc/stat"))
+    if found is None:
+        return None
+    user, nice, system, _, _, interrupts, soft, *_ = (int(part) / TICKS for part in found[1].split())
+    times = os.times()
+    own = times.user + times.system + times.children_user + times.children_system
+    return Usage(time.perf_counter(), user + nice + system + interrupts + soft, own)
+
+
+def cores_of_others(before: Usage | None, after: Usage | None) -> float | None:
+    """Return the mean number of cores that other processes used between two moments."""
+    if before is None or after is None or after.clock <= before.clock:
+        return None
+    used = (after.machine - before.machine) - (after.own - before.own)
+    return round(max(0.0, used / (after.clock - before.clock)), 2)
+
+
+def others_during(result: Mapping[str, Any]) -> float | None:
+    """Return the cores that others used while a result was measured; for older results, estimate it from the load."""
+    if "cores of others" in result:
+        found: float | None = result["cores of others"]
+        return found
+    load = result.get("load")
+    return None if load is None else max(0.0, load - result["threads"])
+
+
+def is_quiet(result: Mapping[str, Any]) -> bool:
+    """Return whether a result is known to be measured on a quiet machine."""
+    others = others_during(result)
+    return others is not None and others <= QUIET
+
+
 def peak_memory() -> int:
     """Return the peak memory of this process in bytes. On Linux `ru_maxrss` of a child includes that of its parent."""
     found = re.search(r"VmHWM:\s*(\d+) kB", text_of("/proc/self/status"))

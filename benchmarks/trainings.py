@@ -11,12 +11,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from benchmarks.peers import NotEqualError, PlainNLGCN, check_equal
-from benchmarks.steps import LR, PYG, PYG_CACHED, THREADS, WEIGHT_DECAY, Effort, Problem, peer_step
+from benchmarks.peers import Inputs, NotEqualError, PlainNLGCN, Variant, check_equal, edge_inputs, variants
+from benchmarks.steps import LR, THREADS, WEIGHT_DECAY, Effort, Problem, peer_step
 from benchmarks.timing import compare, sampled, side_by_side, stopwatch, threads_in_use
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.nn import NLGCN, NLMLP
-from nlgnn.nn.inputs import move, prepare_plain
+from nlgnn.nn.inputs import move
 from nlgnn.training.fit import Setting, fit, fit_settings
 from nlgnn.training.recipe import Recipe
 
@@ -33,14 +33,14 @@ def measure_ten_splits(name: str, effort: Effort, dropout: float = 0.0) -> dict[
     factory = partial(NLGCN, *problem.widths, dropout=dropout)
     total = effort.epochs * len(splits)
     with threads_in_use(THREADS):
-        check_equal(factory(), PlainNLGCN(*problem.widths), problem.graph, problem.train)
         check_training(problem, splits[:CHECKED_SPLITS])
         sides = {"ours": stopwatch(lambda: fit(factory, problem.graph, splits, recipe, progress=False))}
-        for label, cached in ((PYG, False), (PYG_CACHED, True)):
-            make_peer = partial(PlainNLGCN, *problem.widths, dropout=dropout, cached=cached)
-            epochs = peer_epochs(make_peer, problem, splits, effort.epochs)
+        for form in variants(effort.compiled):
+            check_equal(factory(), PlainNLGCN(*problem.widths), problem.graph, problem.train, form.inputs)
+            make_peer = partial(_ready_peer, form, problem, dropout)
+            epochs = peer_epochs(make_peer, problem, splits, effort.epochs, form.inputs(problem.graph))
             next(epochs)  # warm-up; ours was warmed up by the check
-            sides[label] = sampled(partial(next, epochs), total, effort.peer_seconds)
+            sides[form.label] = sampled(partial(next, epochs), total, effort.peer_seconds)
         times = side_by_side(sides, effort.whole_rounds, warm_up=0)
         return compare(
             times,
@@ -49,11 +49,19 @@ def measure_ten_splits(name: str, effort: Effort, dropout: float = 0.0) -> dict[
         )
 
 
+def _ready_peer(form: Variant, problem: Problem, dropout: float) -> nn.Module:
+    return form.ready(PlainNLGCN(*problem.widths, dropout=dropout))
+
+
 def peer_epochs(
-    make_peer: Callable[[], nn.Module], problem: Problem, splits: Sequence[Split], epochs: int
+    make_peer: Callable[[], nn.Module],
+    problem: Problem,
+    splits: Sequence[Split],
+    epochs: int,
+    inputs: Inputs | None = None,
 ) -> Iterator[float]:
     """Train again and again without end, and give the validation loss of each epoch."""
-    inputs = prepare_plain(problem.graph)
+    inputs = edge_inputs(problem.graph) if inputs is None else inputs
     for split in cycle(splits):
         train, val = (torch.from_numpy(part.nonzero()[0]) for part in (split.train, split.val))
         val_y = problem.y[val]

@@ -87,7 +87,7 @@ def require_memory(needed: int, what: object, how: str) -> None:
 def resident_bytes() -> int:
     """Return the resident memory of this process; 0 if the system does not report it."""
     with suppress(OSError, ValueError, IndexError):
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(Path("/proc/self/statm").read_text("utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
@@ -98,16 +98,16 @@ def free_bytes() -> int | None:
     """
     free = []
     with suppress(OSError, ValueError, IndexError):
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
         free += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
     with suppress(OSError, ValueError):  # "max" means that there is no limit
-        limit, taken = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text()) for name in ("max", "current"))
+        limit, taken = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text("utf-8")) for name in ("max", "current"))
         free.append(limit - taken)
     with suppress(ImportError, OSError, ValueError, IndexError):
         import resource
 
         address_space = resource.getrlimit(resource.RLIMIT_AS)[0]
         if address_space != resource.RLIM_INFINITY:
-            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            pages = int(Path("/proc/self/statm").read_text("utf-8").split()[0])
             free.append(max(0, address_space - pages * os.sysconf("SC_PAGE_SIZE")))
     return min(free, default=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,8 +13,20 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from benchmarks import peers
 from benchmarks.deep import PlainDeepGCN
-from benchmarks.peers import NotEqualError, PlainGAT, PlainNLGCN, check_equal
+from benchmarks.peers import (
+    PYG_COMPILED,
+    Inputs,
+    NotEqualError,
+    PlainGAT,
+    PlainNLGCN,
+    check_equal,
+    csr_inputs,
+    edge_inputs,
+    normalised_inputs,
+    variants,
+)
 from each_of import each_of
 from nlgnn.errors import NlgnnError
 from nlgnn.graph.graph import Graph
@@ -36,10 +48,13 @@ def sample_graph(copies: int = 0) -> Graph:
     return Graph(sparse.csr_array(x), edges, rng.integers(3, size=40))
 
 
-@pytest.mark.parametrize("cached", [False, True])
+FORMS = [edge_inputs, csr_inputs]
+
+
+@pytest.mark.parametrize("inputs", FORMS)
 @pytest.mark.parametrize("copies", [0, 10])
-def test_nlgcn(cached: bool, copies: int) -> None:
-    check_equal(NLGCN(*WIDTHS), PlainNLGCN(*WIDTHS, cached=cached), sample_graph(copies), TRAIN)
+def test_nlgcn(inputs: Callable[[Graph], Inputs], copies: int) -> None:
+    check_equal(NLGCN(*WIDTHS), PlainNLGCN(*WIDTHS), sample_graph(copies), TRAIN, inputs)
 
 
 def test_dropout_is_off_while_comparing() -> None:
@@ -48,18 +63,40 @@ def test_dropout_is_off_while_comparing() -> None:
 
 def test_deep_gcn() -> None:
     ours = GCN(*WIDTHS, num_layers=3, norm="batch", residual=True, dropout=0.5)
-    check_equal(ours, PlainDeepGCN(*WIDTHS, num_layers=3, dropout=0.5), sample_graph(), TRAIN)
+    check_equal(ours, PlainDeepGCN(*WIDTHS, num_layers=3, dropout=0.5), sample_graph(), TRAIN, normalised_inputs)
 
 
-def test_gat() -> None:
-    check_equal(GAT(*WIDTHS, heads=3), PlainGAT(*WIDTHS, heads=3), sample_graph(), TRAIN)
+@pytest.mark.parametrize("inputs", FORMS)
+def test_gat(inputs: Callable[[Graph], Inputs]) -> None:
+    check_equal(GAT(*WIDTHS, heads=3), PlainGAT(*WIDTHS, heads=3), sample_graph(), TRAIN, inputs)
+
+
+def test_csr_takes_messages_along_edges() -> None:
+    """Row t of the matrix holds the sources of node t, also where edges have one direction."""
+    graph = Graph(np.eye(3), np.array([[0, 0], [1, 2]]), np.array([0, 1, 0]))
+    x, matrix = csr_inputs(graph)
+    assert matrix.layout == torch.sparse_csr
+    _, (sources, targets) = edge_inputs(graph)
+    expected = torch.zeros(3, 3).index_put((targets, sources), torch.tensor(1.0))
+    assert torch.equal(matrix.to_dense(), expected)
+    assert x.shape == (3, 3)
+
+
+def test_compiled_peer_needs_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    for compiler in (None, "/usr/bin/g++"):
+        monkeypatch.setattr(peers.shutil, "which", lambda name, found=compiler: found)
+        assert [form.label for form in variants() if form.compiled] == [PYG_COMPILED][: compiler is not None]
+        assert not any(form.compiled for form in variants(compiled=False))
 
 
 class TiesFromTheEnd(PlainNLGCN):
     """Of nodes of one score, the last comes first."""
 
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return super().forward(x.flip(0), len(x) - 1 - edge_index).flip(0)
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+        return super().forward(x.flip(0), len(x) - 1 - edges).flip(0)
+
+    def decided(self, x: Tensor, edges: Tensor) -> Tensor:  # normalised edges are kept
+        return super().decided(x.flip(0), len(x) - 1 - edges).flip(0)
 
 
 def test_ties_may_be_broken_otherwise() -> None:
@@ -81,14 +118,14 @@ class SlightlyOtherAttention(PlainGAT):
 
 
 class NoGradientOfTheScore(PlainNLGCN):
-    def embed(self, x: Tensor, edge_index: Tensor) -> Tensor:
+    def embed(self, x: Tensor, edges: Tensor) -> Tensor:
         self.score.requires_grad_(False)
-        return super().embed(x, edge_index)
+        return super().embed(x, edges)
 
 
 class NotANumber(PlainNLGCN):
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return super().forward(x, edge_index) * torch.nan
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+        return super().forward(x, edges) * torch.nan
 
 
 @each_of(

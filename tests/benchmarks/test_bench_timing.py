@@ -10,13 +10,16 @@ import torch
 from benchmarks.timing import (
     MIN_ROUNDS,
     Quartiles,
+    Usage,
     compare,
+    cores_of_others,
     paired_ratio,
     quartiles,
     sampled,
     side_by_side,
     stopwatch,
     threads_in_use,
+    usage,
 )
 
 
@@ -115,3 +118,24 @@ def test_threads_are_given_back() -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert torch.get_num_threads() == before
+
+
+def test_cores_of_others() -> None:
+    """Ten seconds, in which all processes used 16 seconds, and this one 9 of them."""
+    before = Usage(100.0, 1000.0, 50.0)
+    assert cores_of_others(before, Usage(110.0, 1016.0, 59.0)) == 0.7
+    assert cores_of_others(before, Usage(110.0, 1008.0, 59.0)) == 0  # coarse ticks
+    assert cores_of_others(None, before) is None
+    assert cores_of_others(before, before) is None
+
+
+def test_usage_counts_own_work() -> None:
+    before = usage()
+    if before is None:
+        pytest.skip("the system does not count CPU time")
+    sum(range(10**6))
+    after = usage()
+    assert after is not None
+    assert after.clock > before.clock
+    assert after.machine >= before.machine > 0
+    assert after.own >= before.own > 0

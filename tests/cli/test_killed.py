@@ -45,6 +45,14 @@ CONSTANTS = {
     "nlgnn.tuning.study:GRACE_SECONDS": 2,
 }
 
+MANY = int(os.environ.get("NLGNN_KILLS", "0"))  # as `make kills` sets it: also at every change of a file
+
+
+def numbers(few: int, share: float) -> range:
+    """The numbers of the kills of a command: few, or a share of many."""
+    return range(int(share * MANY)) if MANY else range(few)
+
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork"),
@@ -77,7 +85,8 @@ class Killer:
             if number % 2:
                 moment = {"kill_after": draw.uniform(0, whole.ended.seconds)}
             else:
-                moment = {"kill_before_change": draw.randrange(whole.ended.changes)}
+                change = number // 2 + attempt if MANY else draw.randrange(whole.ended.changes)
+                moment = {"kill_before_change": change % whole.ended.changes}
             print(f"{' '.join(command)}: {moment}")  # for the report of a failure
             ended = self.warm.run(*command, folder=place, constants=CONSTANTS, **moment)
             if ended.code == -signal.SIGKILL:
@@ -103,7 +112,7 @@ def trained(killer: Killer, tmp_path_factory: pytest.TempPathFactory) -> Whole:
     return Whole(killer.finish(TRAIN, folder), folder)
 
 
-@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("number", numbers(8, 0.3))
 def test_train(killer: Killer, trained: Whole, empty: Path, tmp_path: Path, number: int) -> None:
     place = killer.kill(TRAIN, number, trained, empty, tmp_path)
     wanted = files_in(trained.folder)
@@ -130,7 +139,7 @@ def chosen(killer: Killer, tmp_path_factory: pytest.TempPathFactory) -> Whole:
     return Whole(killer.finish(AUTO, folder), folder)
 
 
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", numbers(5, 0.3))
 def test_automatic_choice(killer: Killer, chosen: Whole, empty: Path, tmp_path: Path, number: int) -> None:
     """Killed in a training, between two of them or in the decision, under its final name all the time."""
     place = killer.kill(AUTO, number, chosen, empty, tmp_path)
@@ -156,7 +165,7 @@ def tuned(killer: Killer, tmp_path_factory: pytest.TempPathFactory) -> Whole:
     return Whole(killer.finish((*TUNE, "--no-halving"), folder), folder)
 
 
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", numbers(5, 0.2))
 def test_tune(killer: Killer, tuned: Whole, empty: Path, tmp_path: Path, number: int) -> None:
     """Which settings are dropped on the way depends on which came first, and so on who was killed. Others do not."""
     command = TUNE if number < 5 else (*TUNE, "--no-halving")
@@ -177,7 +186,7 @@ def predicted(killer: Killer, trained: Whole, tmp_path_factory: pytest.TempPathF
     return Whole(killer.finish(PREDICT, folder), folder)
 
 
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", numbers(5, 0.2))
 def test_predict(killer: Killer, trained: Whole, predicted: Whole, tmp_path: Path, number: int) -> None:
     given, old = shutil.copytree(trained.folder, tmp_path / "given"), b"what was there before"
     (given / "labels.csv").write_bytes(old)

@@ -16,6 +16,8 @@ from each_of import each_of
 from nlgnn.datasets import load_graph
 from nlgnn.graph.store import GraphStore
 from nlgnn.tables import read_graph
+from nlgnn.training.run_folder import RunFolder
+from nlgnn.training.train import node_names, read_plan
 
 
 @pytest.fixture
@@ -62,6 +64,11 @@ def test_training_prediction_and_statistics(command: Command, tables: list[str])
     ids = GraphStore.open("s").ids()
     assert ids is not None
     assert labels["id"].to_list() == [name for name in ids if name in set(labels["id"])]
+    of_training = pl.read_parquet("of-store/predictions.parquet")
+    assert of_training["node"].to_list() == ids.to_list()
+    plan = read_plan(RunFolder.open(Path("of-store")))
+    part = GraphStore.open("s").to_graph(named=False)  # as one of several processes has it
+    assert node_names(plan, part) == ids.to_list()
     refused(command("predict", "of-store", "--nodes", "n.csv", "--out", "x.csv"), "no tables to add")
     described = json.loads(command("diagnose", "s", "--json").out)
     assert described["portrait"]["nodes"] == 60

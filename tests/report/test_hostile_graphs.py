@@ -248,3 +248,23 @@ def test_ten_thousand_nodes_in_ten_runs_stay_small(report_of: ReportOf) -> None:
     names = [f"https://www.example.org/people/{node}/index.html" for node in range(10_000)]
     with report_of(easy_graph(10_000, 7, node_names=names), runs=10) as page:
         assert find(page, names[4711]).startswith(f"Node {names[4711]}\n")
+
+
+MARKS = "[...document.querySelectorAll('figure svg')].map((one) => one.querySelectorAll('path, rect, text').length)"
+LEGENDS = "[...document.querySelectorAll('figure svg')].map((one) => one.textContent)"
+
+
+def test_classes_called_like_parts_of_javascript(report_of: ReportOf, tmp_path: Path) -> None:
+    """Every figure has the marks that it has for ordinary names of the same lengths."""
+    names, ordinary = ["__proto__", "constructor", "toString"], ["aaaaaaaaa", "bbbbbbbbbbb", "cccccccc"]
+    with report_of(easy_graph(class_names=ordinary)) as page:
+        wanted, texts = page.evaluate(MARKS), page.evaluate(LEGENDS)
+    (tmp_path / "run").rename(tmp_path / "first")
+    with report_of(easy_graph(class_names=names)) as page:
+        assert page.evaluate(MARKS) == wanted
+        found = page.evaluate(LEGENDS)
+        for hostile, plain in zip(names, ordinary, strict=True):
+            texts = [text.replace(plain, hostile) for text in texts]
+        assert [sorted(text) for text in found] == [sorted(text) for text in texts]
+        assert find(page, "17").startswith("Node 17")
+        page.locator("#node").get_by_text(names[easy_graph().y[17]]).first.wait_for()

@@ -95,4 +95,4 @@ def explain(
 
 
 def _print_json(document: object) -> None:
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(document, indent=2) + "\n")

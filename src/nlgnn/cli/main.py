@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+import io
 import os
 import sys
 import time
@@ -264,6 +265,7 @@ def main(arguments: list[str] | None = None) -> None:
     called.set(sys.argv[1:] if arguments is None else arguments)
     began.set(time.monotonic() - (process_age() if arguments is None else 0.0))
     arguments = sys.argv[1:] if arguments is None else arguments
+    _replace_unencodable()
     debug = "--debug" in arguments  # anywhere, also behind the command
     arguments = [argument for argument in arguments if argument != "--debug"] or ["--help"]
     try:
@@ -297,10 +299,16 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(2)
 
 
+def _replace_unencodable() -> None:
+    """Print characters that the encoding of standard output lacks as question marks: that of Windows is not UTF-8."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # None without a console, and other objects in notebooks
+        sys.stdout.reconfigure(errors="replace")
+
+
 def process_age() -> float:
     """Return the seconds since this process started, or 0 where the system does not tell."""
     with suppress(OSError, AttributeError, ValueError, IndexError):
-        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        fields = Path("/proc/self/stat").read_text("utf-8").rpartition(")")[2].split()
         return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
     return 0.0
 

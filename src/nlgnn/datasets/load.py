@@ -128,7 +128,7 @@ def mushroom_body(side: Literal["left", "right"] = "left") -> Graph:
         ('Kenyon', 'Projection', 'Output', 'Input')
     """
     path = Path(__file__).parent / "data" / f"mushroom-body-{side}.csv.gz"
-    with gzip.open(path, "rt") as file:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
         rows = [line.rstrip("\n").split(",") for line in file]
     codes = list(NEURON_TYPES)
     synapses = np.array([row[1:] for row in rows], dtype=np.int64)  # [num_neurons, num_neurons]

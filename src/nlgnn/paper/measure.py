@@ -176,7 +176,7 @@ def _choose(
 def _search(cell: Cell, graph: Graph, splits: Sequence[Split], kept: Path, progress: bool) -> list[dict[str, Any]]:
     """Return the mean validation figure of each candidate, those of an interrupted search included."""
     done: dict[int, dict[str, Any]] = {}
-    for candidate in json.loads(kept.read_text()) if kept.exists() else []:
+    for candidate in json.loads(kept.read_text("utf-8")) if kept.exists() else []:
         if candidate["options"] in cell.candidates:
             check_unchanged(kept, candidate["settings"], _search_settings(cell, candidate["options"]))
             done[cell.candidates.index(candidate["options"])] = candidate

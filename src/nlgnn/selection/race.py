@@ -219,7 +219,7 @@ def outcome(
 def reset_peak_memory() -> None:
     """Let `peak_memory` measure from now on, where the system can (Linux)."""
     with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
+        Path("/proc/self/clear_refs").write_text("5", "utf-8")
 
 
 def peak_memory() -> float | None:
@@ -228,7 +228,7 @@ def peak_memory() -> float | None:
     Systems without a reset measure from the start of the process.
     """
     with suppress(OSError):
-        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text("utf-8"))
         if found:
             return int(found[1]) / 2**10
     if sys.platform == "win32":

@@ -228,7 +228,8 @@ class _Builder:
         of_edges = edge_roles(table, chosen.source, chosen.target, chosen.weight)
         found = EdgeList(self.work / "edge-list", len(ids), of_edges.weight is not None)
         self._check_disk(table.num_rows * found.dtype.itemsize * 4, "the edges")
-        rows = max(FEWEST_EDGE_ROWS, self.memory // 2 // BYTES_PER_EDGE_ROW)
+        left = max(self.memory - BYTES_PER_NODE * len(ids), self.memory // 8)
+        rows = max(FEWEST_EDGE_ROWS, left // 2 // BYTES_PER_EDGE_ROW)
         notes, left_out, done = [*table.notes, *of_edges.notes], 0, 0
         names = [name for name in (of_edges.source, of_edges.target, of_edges.weight) if name is not None]
         before = len(ids)

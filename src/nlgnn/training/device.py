@@ -43,7 +43,7 @@ def versions() -> dict[str, str]:
 def text_of(path: str) -> str:
     """Return the content of a file, or an empty text if it does not exist."""
     try:
-        return Path(path).read_text()
+        return Path(path).read_text("utf-8", "replace")
     except OSError:
         return ""
 

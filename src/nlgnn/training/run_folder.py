@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -63,7 +63,7 @@ class RunFolder:
         self._checksums: dict[str, str] = {}
         with contextlib.suppress(FileNotFoundError):
             summary = SUMMARY.validate_python(read_json(path / "summary.json"))
-            self._runs = {run["index"]: Run(**run).summary() for run in summary["runs"]}
+            self._runs = {run["index"]: Run(**cast(dict[str, Any], run)).summary() for run in summary["runs"]}
             self._identity, self._checksums = summary["identity"], summary["weights"]
             self.execution = summary.get("execution", [])
 
@@ -83,7 +83,7 @@ class RunFolder:
 
         def write(part: Path) -> None:
             (part / "models").mkdir()
-            (part / "config.json").write_text(json.dumps(config, indent=2))
+            (part / "config.json").write_text(json.dumps(config, indent=2), "utf-8")
 
         new_parents = missing_parents(path)
         make_folder(path, write)
@@ -174,7 +174,7 @@ class RunFolder:
         runs = [self._runs[index] for index in sorted(self._runs)]
         kept = {"identity": self._identity, "weights": self._checksums, "runs": runs}
         summary = {"format_version": FORMAT_VERSION, **kept, "execution": self.execution}
-        self._write(self.path / "summary.json", lambda path: path.write_text(json.dumps(summary, indent=2)))
+        self._write(self.path / "summary.json", lambda path: path.write_text(json.dumps(summary, indent=2), "utf-8"))
 
     @property
     def _checkpoint_path(self) -> Path:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -19,6 +19,7 @@ from nlgnn.errors import NlgnnError, RunFolderError
 from nlgnn.files import remove_stale_parts_in, sha256_of
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
+from nlgnn.graph.store import GraphStore
 from nlgnn.json_files import read_json
 from nlgnn.limits import memory_limit
 from nlgnn.models.build import configure, default_preset
@@ -161,7 +162,7 @@ def _read_ensemble(path: Path, choice: Mapping[str, Any], graph: Graph | None) -
                 )
             member, graph = read_trained(folder, graph)
             members.append(member)
-        runs = [Run(**run) for run in RUNS.validate_python(stated["runs"])]
+        runs = [Run(**cast(dict[str, Any], run)) for run in RUNS.validate_python(stated["runs"])]
         weights = WEIGHTS.validate_python(stated["weights"])
         if {len(row) for row in weights} != {len(members)} or len(weights) != len(runs):
             raise ValueError("the number of weights is not that of members and runs")
@@ -249,8 +250,20 @@ def _with_predictions(trained: Trained, graph: Graph, splits: list[Split]) -> Tr
     heats, own = temperatures(probabilities, good, graph, splits), [splits[run.index] for run in good]
     decision = decide(probabilities, heats, graph, own, plan.threshold, plan.cost)
     trained.folder.write_json(DECISION_FILE, asdict(decision))
-    trained.folder.write_predictions(predictions(probabilities, heats, graph, own, decision) if is_first() else {})
+    columns: dict[str, Any] = {}
+    if is_first():
+        columns = {"node": node_names(plan, graph), **predictions(probabilities, heats, graph, own, decision)}
+    trained.folder.write_predictions(columns)
     return trained
+
+
+def node_names(plan: Plan, graph: Graph) -> Sequence[object]:
+    """Return the names of all nodes; a process that holds a part of a store reads its ids."""
+    if graph.node_names is None and plan.tables is not None and plan.tables.is_store:
+        ids = GraphStore.open(str(plan.tables.graph_file)).ids()
+        if ids is not None:
+            return ids.cast(str).to_list()
+    return graph.node_names or list(range(graph.num_nodes))
 
 
 def predictions(
@@ -268,7 +281,6 @@ def predictions(
     tested_mean = tested_sum / np.maximum(tested.sum(0), 1)[:, None]
     names = np.array([*graph.class_names, None], dtype=object)
     return {
-        "node": graph.node_names or list(range(graph.num_nodes)),
         "label": list(names[graph.y]),  # an unknown label, -1, gives the None at the end
         "prediction": list(names[decision.labels(mean)]),
         "tested in runs": tested.sum(0),

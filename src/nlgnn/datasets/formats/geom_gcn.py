@@ -70,7 +70,7 @@ def read_geom_gcn(
 
 def read_nodes(path: Path, parse_features: ParseFeatures) -> tuple[sparse.csr_array, NDArray[np.int64]]:
     """Read features and labels of lines with node number, features and label, in any order."""
-    rows = [line.split("\t") for line in path.read_text().splitlines()[1:]]
+    rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()[1:]]
     for number, row in enumerate(rows, start=2):
         if len(row) != 3:
             raise DataError(f"Line {number} has {len(row)} columns instead of 3.", FRESH_COPY)
@@ -113,7 +113,7 @@ class Relations(NamedTuple):
 
 def read_relations(path: Path) -> Relations:
     """Read a file of relations."""
-    header, *lines = path.read_text().splitlines() or [""]
+    header, *lines = path.read_text("utf-8").splitlines() or [""]
     if header != RELATIONS_HEADER or not lines:
         raise DataError(f"It does not start with {RELATIONS_HEADER!r} and a line per pair.", FRESH_COPY)
     text = "\n".join(lines).replace("\tgraph\t", ",0,").replace("\tlatent_space\t", ",1,")

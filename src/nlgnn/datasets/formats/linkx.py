@@ -84,7 +84,7 @@ def read_twitch(target: Path, features: Path, edges: Path, splits: Path, *, name
 
 def read_target(path: Path) -> NDArray[np.int64]:
     """Read labels of rows in any order; `new_id` is the node number in the other files."""
-    with path.open(newline="") as file:
+    with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     words = {"True": 1, "False": 0}
     for number, row in enumerate(rows, start=2):
@@ -97,7 +97,7 @@ def read_target(path: Path) -> NDArray[np.int64]:
 
 def read_features(path: Path, num_nodes: int) -> sparse.csr_array:
     """Read a dictionary from node numbers to the columns that are 1, which may repeat."""
-    lists = json.loads(path.read_text())
+    lists = json.loads(path.read_text("utf-8"))
     rows = np.array([int(node) for node, columns in lists.items() for _ in columns], dtype=np.int64)
     columns = np.array([column for columns in lists.values() for column in columns], dtype=np.int64)
     return binary_rows(rows, columns, (num_nodes, NUM_TWITCH_FEATURES))
