@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -63,7 +63,7 @@ class RunFolder:
         self._checksums: dict[str, str] = {}
         with contextlib.suppress(FileNotFoundError):
             summary = SUMMARY.validate_python(read_json(path / "summary.json"))
-            self._runs = {run["index"]: Run(**run).summary() for run in summary["runs"]}
+            self._runs = {run["index"]: Run(**cast(dict[str, Any], run)).summary() for run in summary["runs"]}
             self._identity, self._checksums = summary["identity"], summary["weights"]
             self.execution = summary.get("execution", [])
 
