@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.distributed import TCPStore
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from benchmarks.scale import CLASSES, EDGES, FEATURES, NODES
 from benchmarks.steps import HIDDEN
@@ -34,11 +34,11 @@ from nlgnn.datasets.synthetic import patents_like_graph
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
 from nlgnn.graph.store import GraphStore
+from nlgnn.limits import resident_bytes
 from nlgnn.nn import NLGCN
 from nlgnn.nn.base import as_model
 from nlgnn.nn.kernels.ranks import Ranks, sharing
 from nlgnn.training.fit import fit
-from nlgnn.training.memory import resident_bytes
 from nlgnn.training.processes import connected, part_of_store
 from nlgnn.training.recipe import Recipe
 
@@ -57,6 +57,7 @@ def work(folder: Path) -> dict[str, Any]:
     imported = resident_bytes()
     store = GraphStore.open(folder)
     ranks: Ranks | None = None
+    graph: Graph
     stamps: list[tuple[float, float, Counter[str]]] = []
     with ExitStack() as stack:
         if int(os.environ["WORLD_SIZE"]) > 1:
@@ -107,7 +108,8 @@ def modelled_bytes(parts: list[dict[str, Any]]) -> float:
     """Return the bytes that all processes send in an epoch by the cost model: halo, routing, keys and gradients."""
     size, halo = len(parts), 2 * 4 * (HIDDEN + CLASSES) * sum(part["halo"] for part in parts)
     routing = 4 * (4 * CLASSES + 1) * sum(part["own"] for part in parts) * (size - 1) / size
-    return halo + routing + 2 * 4 * parts[0]["parameters"] * (size - 1)
+    gradients = 2 * 4 * parts[0]["parameters"] * (size - 1)
+    return float(halo + routing + gradients)
 
 
 def measure(folder: Path, processes: int) -> list[dict[str, Any]]:

@@ -44,7 +44,11 @@ NODES, EDGES, FEATURES, CLASSES = 2_923_922, 13_975_788, 269, 5
 WARM_UP = 1
 LEARNED, STRUCTURE = "NLGCN, learned order", "NLGCN, order by structure"
 # Links are sketched in 4,096 columns. Means over neighbours would need as much memory as the features.
-SKETCHED = {"space_input": "structure", "space_descriptions": "links+degrees", "space_trained": "weights"}
+SKETCHED: dict[str, Any] = {
+    "space_input": "structure",
+    "space_descriptions": "links+degrees",
+    "space_trained": "weights",
+}
 
 
 def attention_gcn(in_channels: int, hidden_channels: int, out_channels: int) -> NonLocal:
@@ -115,7 +119,7 @@ def work(job: Job) -> dict[str, Any]:
 
 def structure_and_nlgcn(problem: Problem, rounds: int) -> dict[str, Any]:
     """Time NLGCN with its order by structure and with that by score; the ratio is the first to the second."""
-    structured = SYSTEMS[STRUCTURE](*problem.widths, num_nodes=problem.graph.num_nodes)
+    structured: Any = SYSTEMS[STRUCTURE](*problem.widths, num_nodes=problem.graph.num_nodes)
     inputs = prepare(structured, problem.graph)  # those of NLGCN, then the descriptions
     structured.start(inputs, torch.full_like(problem.y, -1).index_put((problem.train,), problem.y[problem.train]))
     sides = {

@@ -17,7 +17,8 @@ from benchmarks.timing import compare, sampled, side_by_side, stopwatch, threads
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.nn import NLGCN, NLMLP
 from nlgnn.nn.inputs import move
-from nlgnn.training.fit import Setting, fit, fit_settings
+from nlgnn.training.fit import fit, fit_settings
+from nlgnn.training.preflight import Setting
 from nlgnn.training.recipe import Recipe
 
 GRID = {"dropout": (0.0, 0.5, 0.8), "weight_decay": (0.0, 5e-4, 5e-5, 5e-6), "lr": (0.001, 0.01, 0.05)}

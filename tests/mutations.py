@@ -100,12 +100,12 @@ def change_table(draw: Random, rows: Rows, odd: list[Any]) -> None:
             one[feature] = draw.choice(odd)
     elif kind == 6:
         for one in rows:
-            one[f"{feature} {draw.choice(['é', '__proto__', 'id', '='])}"] = one[feature]
+            one[f"{feature} {draw.choice(['é', '__proto__', 'id', '='])}"] = one.get(feature)
     elif kind == 7:
         draw.shuffle(rows)
     elif kind == 8:
         for one in rows:
-            one.pop(feature)
+            one.pop(feature, None)
     elif kind == 9:
         rows.append(dict(row))
     elif kind == 10:

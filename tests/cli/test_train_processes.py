@@ -106,7 +106,7 @@ def wait_for(condition: object, seconds: float = 120) -> None:
 def test_killed_ranks_and_ctrl_c(tmp_path: Path) -> None:
     """torchrun starts killed ranks again; a launcher ends with its ranks; Ctrl-C leaves a folder that is continued."""
     store = small_store(tmp_path)
-    long = [*OPTIONS[:4], "--epochs", "250", "--stopping", "never"]
+    long = [*OPTIONS[:4], "--epochs", "120", "--stopping", "never"]
     whole = run(*NLGNN, "train", store, *long, "--out", "whole", "--processes", "2", folder=tmp_path)
     assert whole.returncode == 0, whole.stderr
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

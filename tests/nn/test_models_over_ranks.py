@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,7 +78,18 @@ def sparse_features(graph: Graph) -> Graph:
     return replace(graph, x=sparse.csr_array(np.where(graph.dense_features() > 0, graph.dense_features(), 0)))
 
 
+FOLDER = tempfile.TemporaryDirectory()  # removed when Python ends
+
+
+def on_disk(graph: Graph) -> Graph:
+    """Return a graph whose features are in a file."""
+    path = Path(FOLDER.name) / "x.npy"
+    np.save(path, graph.dense_features())
+    return replace(graph, x=np.load(path, mmap_mode="r"))
+
+
 GRAPHS = {
+    "features on disk": on_disk(random_graph(50, 80, 50)),
     "random": random_graph(60, 90, 60, weighted=True),
     "ties": random_graph(60, 15, 4),  # most nodes are isolated
     "equal scores": random_graph(30, 0, 1),
@@ -87,8 +100,15 @@ GRAPHS = {
 EVERYWHERE = ("nlgcn", "sage", "bank")  # on all graphs; the others on the first only
 
 
+def on(model: str, graph: str) -> bool:
+    """Return whether a model is tested on a graph."""
+    if graph == "features on disk":
+        return model in ("nlmlp", "nlgcn", "sage")
+    return graph == "random" or model in EVERYWHERE
+
+
 def cases() -> list[tuple[str, str]]:
-    return [(model, graph) for graph in GRAPHS for model in MODELS if graph == "random" or model in EVERYWHERE]
+    return [(model, graph) for graph in GRAPHS for model in MODELS if on(model, graph)]
 
 
 def step(name: str, graph: Graph, y: Tensor, train: Tensor) -> tuple[Model, list[Tensor]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -240,3 +242,13 @@ def test_published_relations_are_of_one_graph() -> None:
     factory, recipe = configure("geom-gcn", graph, space="poincare", epochs=1, memory="64GiB")
     with pytest.raises(OptionError, match="what GeomGCN needs is unknown"):
         fit(factory, graph, "geom-gcn", recipe, progress=False)
+
+
+def test_what_is_counted_is_freed() -> None:
+    """Else every training of a stack would leave its model and its activations behind."""
+    model = MLP(4, 5, 3)
+    left = weakref.ref(model.layers[0].weight)
+    assert memory.bytes_of_one(model, (torch.ones(7, 4),)) > 0
+    del model
+    gc.collect()
+    assert left() is None

@@ -20,6 +20,7 @@ from torch import distributed as dist
 from each_of import each_of
 from nlgnn.datasets.synthetic import planted_order_graph
 from nlgnn.errors import DataError, NlgnnError, OptionError, RunFolderError
+from nlgnn.graph.features import FeaturesOnDisk
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.part import GraphPart
 from nlgnn.graph.splits import make_splits
@@ -220,6 +221,11 @@ def parts_of_stores(folder: Path) -> list[list[Any]]:
                 assert abs(getattr(part, name) - getattr(same, name)).max() < 1e-6
         assert np.array_equal(part.x, same.x)
         assert np.array_equal(part.y, same.y)
+        processes.IN_MEMORY_BYTES = 0  # type: ignore[attr-defined]
+        on_disk, _ = part_of_store(GraphStore.open(folder / str(directed)), "g")
+        assert isinstance(on_disk.x, FeaturesOnDisk)
+        assert np.array_equal(np.concatenate([rows.copy() for _, rows in on_disk.x.chunks()]), same.x)
+        processes.IN_MEMORY_BYTES = 1 << 30  # type: ignore[attr-defined]
         found.append([part.fingerprint, part.num_features, part.class_names, ranks.num_own])
     return found
 

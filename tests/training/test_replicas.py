@@ -21,9 +21,10 @@ from nlgnn.models.options import model_options
 from nlgnn.models.registry import SYSTEMS
 from nlgnn.nn import MLP, NLGCN, NLMLP
 from nlgnn.nn.kernels.dropout import Draws, connect
-from nlgnn.training.fit import Setting, fit, fit_settings
+from nlgnn.training.fit import fit, fit_settings
 from nlgnn.training.inputs import prepare
 from nlgnn.training.loop import Objective, finish, train_replicas
+from nlgnn.training.preflight import Setting
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Replica, Run
 from training_samples import (

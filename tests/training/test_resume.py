@@ -77,9 +77,9 @@ def test_killed_at_any_rename(tmp_path: Path, expected: Trained, monkeypatch: py
                 assert_same_runs([run], [expected.runs[index]])
         assert_same_runs(quiet_resume(path).runs, expected.runs)
         assert files_in(path).keys() == kept.keys()
-    # The claim; three checkpoints of both runs at once; weights, probabilities of validation nodes, curves and summary
-    # of each; decision; predictions.
-    assert deaths == 1 + 3 + 2 * 4 + 2
+    # The claim; the number of threads; three checkpoints of both runs at once; weights, probabilities of validation
+    # nodes, curves and summary of each; decision; predictions.
+    assert deaths == 2 + 3 + 2 * 4 + 2
 
 
 SCRIPT = """

@@ -63,6 +63,12 @@ class FeaturesOnDisk:
         """Return the features of the same file with each row multiplied by a factor."""
         return replace(self, row_factors=factors if self.row_factors is None else self.row_factors * factors)
 
+    def part(self, first: int, stop: int) -> FeaturesOnDisk:
+        """Return the rows from one number to another, which stay in the same file."""
+        factors = None if self.row_factors is None else self.row_factors[first:stop]
+        offset = self.offset + 4 * first * self.shape[1]
+        return replace(self, offset=offset, shape=(stop - first, self.shape[1]), row_factors=factors)
+
     def stored_chunks(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Yield the number of the first row and some unscaled rows, in an array that the next step overwrites."""
         num_rows, step = self.shape[0], rows_in_chunk(self.shape[1])

@@ -32,7 +32,7 @@ class GraphPart(Graph):
     def __init__(
         self,
         first: int,
-        x: NDArray[np.float32] | sparse.csr_array,
+        x: NDArray[np.float32] | sparse.csr_array | FeaturesOnDisk,
         matrices: dict[str, sparse.csr_array],
         fields: dict[str, Any],
     ) -> None:
@@ -59,11 +59,8 @@ class GraphPart(Graph):
         matrices = {
             name: rows_of(getattr(graph, name), first, stop) for name in ("undirected_weights", "directed_weights")
         }
-        x = graph.x
-        if isinstance(x, FeaturesOnDisk):
-            own = np.memmap(x.path, np.float32, "r", x.offset, x.shape)[first:stop]
-            return cls(first, np.array(own), matrices, fields)
-        return cls(first, x[first:stop].copy(), matrices, fields)
+        x = graph.x.part(first, stop) if isinstance(graph.x, FeaturesOnDisk) else graph.x[first:stop].copy()
+        return cls(first, x, matrices, fields)
 
     @property
     def num_features(self) -> int:

@@ -196,9 +196,11 @@ class LearnedOrder(Order):
     def positions(self, g: Features | Blocks) -> Float[Tensor, "n m"]:
         """Return the position of every node in the space, centred: far from 0, rounding would hide differences."""
         weight = self.scale * self.weight
-        if not isinstance(g, Blocks) or self.log_weights is None:
+        if not isinstance(g, Blocks):
             e = times(g, weight)
-        elif self.learns_map:
+            return e - e.mean(0)
+        assert self.log_weights is not None  # since the input has descriptions
+        if self.learns_map:
             parts = zip(split(weight, self.widths), self.log_weights.exp(), strict=True)
             e = g @ torch.cat([factor * part for part, factor in parts])
         else:  # the products have no gradient, which takes as long as they do

@@ -30,7 +30,8 @@ class Answer(NamedTuple):
 
     def figures(self, name: str) -> Figures:
         """Return the test figure of each run of a row, None for a run without time; nothing if a run failed."""
-        row = next((row for row in self.result["leaderboard"] if row["name"] == name), {"test runs": []})
+        missing_row: Mapping[str, Any] = {"test runs": []}
+        row = next((row for row in self.result["leaderboard"] if row["name"] == name), missing_row)
         found: Figures = row["test runs"]
         missing = found.count(None)
         return found if missing == row.get("postponed", missing) else []

@@ -38,8 +38,9 @@ from nlgnn.paper.ties import measure_ties
 from nlgnn.paper.twins import measure_without_twins
 from nlgnn.selection.diagnosis import diagnose
 from nlgnn.training.device import CORES, allocation, limited_threads, processor, versions
-from nlgnn.training.fit import Setting, fit, fit_settings
+from nlgnn.training.fit import fit, fit_settings
 from nlgnn.training.loop import Objective
+from nlgnn.training.preflight import Setting
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Adam, Run, shape_of_setting
 from nlgnn.training.run_folder import RunFolder

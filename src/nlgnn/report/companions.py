@@ -99,7 +99,7 @@ def with_baselines(
         return found
     recipe, end = trained.recipe, time.monotonic() + MOST_SECONDS
 
-    def stop_late(share: float) -> bool:
+    def stop_late(share: float | None) -> bool:
         if time.monotonic() > end:
             raise NlgnnError("there is no time left.", "Train the model by itself.")
         return False
@@ -140,7 +140,7 @@ def best_words(trained: Trained, baselines: Mapping[str, HasRuns]) -> str:
         means, systems = {}, {}
         for label, one in {label_of(trained): trained, **baselines}.items():
             figures = [run.val[metric] for run in one.runs if run.failure is None and metric in run.val]
-            name = "logistic" if isinstance(one, Member) else one.plan.model
+            name = one.plan.model if isinstance(one, Trained) else "logistic"
             if figures and name in SYSTEMS and SYSTEMS[name].local is None:
                 means[label], systems[label] = fmean(figures), name
         ranked = sorted(means, key=lambda label: -means[label])

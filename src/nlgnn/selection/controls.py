@@ -18,8 +18,8 @@ from nlgnn.models.registry import get_system
 from nlgnn.report.table import Section, markdown_table
 from nlgnn.selection.statistics import compared_rows, paired_interval, spread
 from nlgnn.shallow.base import Factory
-from nlgnn.training.fit import Setting, fit_settings, setting_of
-from nlgnn.training.preflight import check_graph
+from nlgnn.training.fit import fit_settings
+from nlgnn.training.preflight import Setting, check_graph, setting_of
 from nlgnn.training.recipe import Recipe, metric_heading
 from nlgnn.training.replica import Run
 

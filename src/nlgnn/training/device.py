@@ -86,14 +86,17 @@ def stored_entries(graph: Graph) -> int:
 
 
 @contextlib.contextmanager
-def limited_threads(threads: int | Literal["auto"], graph: Graph) -> Iterator[None]:
-    """Limit the number of CPU threads within the context; `auto` uses one thread for small graphs."""
+def limited_threads(threads: int | Literal["auto"], graph: Graph) -> Iterator[int]:
+    """Limit the number of CPU threads within the context, and yield the number before.
+
+    `auto` uses one thread for small graphs. Trainings of many epochs measure instead (`threads.fastest_threads`).
+    """
     before = torch.get_num_threads()
     if threads == "auto":
         threads = 1 if stored_entries(graph) < SMALL_GRAPH else before
     torch.set_num_threads(threads)
     try:
-        yield
+        yield before
     finally:
         torch.set_num_threads(before)
 

@@ -14,14 +14,12 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from nlgnn.errors import NlgnnError, NlgnnWarning, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
-from nlgnn.models.build import configure, default_protocol
-from nlgnn.models.options import recipe_options
-from nlgnn.models.registry import get_system, resolve_class
+from nlgnn.models.build import default_protocol
 from nlgnn.nn.base import Model
 from nlgnn.nn.kernels.ranks import active_ranks, any_rank, own_rows
 from nlgnn.shallow.base import EndOfRunsError, Factory, ShallowModel
@@ -34,9 +32,10 @@ from nlgnn.training.device import (
     model_like,
 )
 from nlgnn.training.inputs import prepare
-from nlgnn.training.loop import evaluate, finish, train_replicas
+from nlgnn.training.loop import Alone, evaluate, finish, train_replicas
 from nlgnn.training.memory import MemoryPlan, memory_plan, models_at_once, set_recompute
 from nlgnn.training.preflight import (
+    Setting,
     check,
     check_apart,
     check_graph,
@@ -48,6 +47,7 @@ from nlgnn.training.preflight import (
     identity,
     ignores_types,
     ignores_weights,
+    setting_of,
 )
 from nlgnn.training.processes import is_first
 from nlgnn.training.progress import TrainingProgress
@@ -55,11 +55,10 @@ from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import OUT_OF_TIME, Job, Replica, Run, by_shape, shape_of_setting, training_nodes
 from nlgnn.training.run_folder import RunFolder, check_weights, load_weights
 from nlgnn.training.shallow_run import fit_shallow, predict_shallow, scaled
+from nlgnn.training.threads import Pace, choose_threads
 
 CHECKPOINT_SECONDS = 30.0
 
-
-Setting = tuple[Factory, Recipe]
 Watch = Callable[[Sequence[Replica]], None]
 
 
@@ -112,26 +111,6 @@ def fit(
         how = "Try a lower learning rate, or look at the features."
         raise EveryRunFailedError(f"every run failed; {runs[0].failure}.", how)
     return runs
-
-
-def setting_of(model: str | Factory, graph: Graph, recipe: Recipe | None, shared: bool = False) -> Setting:
-    """Return the factory and the recipe; options that a recipe does not set keep the values of a named model.
-
-    If the recipe is shared by several models, options that a named model does not have are passed over.
-    """
-    check_graph(graph)
-    if recipe is not None and not isinstance(recipe, Recipe):
-        raise OptionError(f"recipe is a {type(recipe).__name__}.", "Give a Recipe: Recipe(epochs=100, lr=0.01).")
-    if isinstance(model, nn.Module | ShallowModel):
-        raise OptionError("training needs a factory of models, not a model.", "Give a function: lambda: MyModel(...).")
-    if isinstance(model, str):
-        if ":" in model:
-            resolve_class(model)
-        names = set() if recipe is None else recipe.model_fields_set
-        names = names & recipe_options(get_system(model)) if shared else names
-        given = {name: getattr(recipe, name) for name in names}
-        return configure(model, graph, **given)
-    return model, recipe or Recipe()
 
 
 def fit_settings(
@@ -246,13 +225,14 @@ class _Training:
         self.interrupted = folder.checkpoints() if folder else {}
         self.finished = {run.index: run for run in finished if run.failure is None}
         self.saved_at = time.monotonic()
+        self.pace = Pace(1)
 
     @contextmanager
     def prepared(self, jobs: Sequence[Job]) -> Iterator[tuple[list[Callable[[], Replica]], int]]:
         """Yield functions that make the replicas of unfinished jobs, and the number of them to train at once."""
         recipe, model = jobs[0].recipe, jobs[0].example
         device = choose_device(recipe.device)
-        with limited_threads(recipe.threads, self.graph):
+        with limited_threads(recipe.threads, self.graph) as threads:
             self.y = torch.tensor(own_rows(self.graph.y), device=device)  # a copy: tables are read-only
             waiting: list[Callable[[], Replica]] = [
                 partial(self._start, job) for job in jobs if not self._was_finished(job, model)
@@ -269,9 +249,17 @@ class _Training:
             # Counts finished jobs too, because the last digit of a figure depends on the number of models.
             most = len(jobs) if plan.at_once is None else min(len(jobs), plan.at_once)
             at_once = models_at_once(model, self.inputs, most, recipe.replicas) if alone else 1
-            self._note_execution(at_once)
             with allocation(frugal=self.recompute or recipe.memory is not None):
+                if recipe.threads == "auto" and device.type == "cpu" and alone:
+                    steps, before = recipe.epochs * len(jobs) // at_once, self.folder.execution if self.folder else []
+                    choose_threads(self.graph, steps, partial(self._trial_step, jobs[0]), threads, before)
+                self._note_execution(at_once)
+                self.pace = Pace(torch.get_num_threads())
                 yield waiting, at_once
+
+    def _trial_step(self, job: Job) -> Callable[[], None]:
+        trial = Alone([self._new(replace(job, run=replace(job.run)))], self.inputs, self.y)
+        return lambda: trial.step(trial.forward()[1], [True])
 
     def fit_one_by_one(self, jobs: Sequence[Job]) -> None:
         """Train models without gradient training."""
@@ -314,7 +302,7 @@ class _Training:
         self.bar.finish_run()
         return True
 
-    def _start(self, job: Job) -> Replica:
+    def _new(self, job: Job) -> Replica:
         parts = (job.train, np.flatnonzero(job.split.val), np.flatnonzero(job.split.test & self.graph.labelled))
         numbers, ranks = [torch.from_numpy(part).to(self.y.device) for part in parts], active_ranks()
         train, val, test = numbers if ranks is None else map(ranks.own, numbers)
@@ -322,6 +310,10 @@ class _Training:
         replica.setting = job.setting
         set_recompute(replica.model, self.recompute)
         replica.begin(self.inputs, self.y)
+        return replica
+
+    def _start(self, job: Job) -> Replica:
+        replica = self._new(job)
         if saved := self.interrupted.pop(job.run.index, None):
             check_weights(replica.model.unwrapped, saved.model, "the checkpoint")
             replica.restore(saved)
@@ -343,6 +335,7 @@ class _Training:
             self.saved_at = time.monotonic()
         if self.interrupt.requested:
             raise KeyboardInterrupt
+        self.pace.note(any(replica.is_pretraining for replica in replicas))
         if self.watch:
             self.watch(replicas)
 

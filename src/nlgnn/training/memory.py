@@ -104,12 +104,12 @@ def bytes_of_one(model: nn.Module, inputs: tuple[Any, ...]) -> int:
     own = {parameter.data_ptr(): parameter.nbytes for parameter in model.parameters()}
     kept: dict[int, int] = {}
 
-    def note(tensor: Tensor) -> Tensor:
+    # Nothing is kept: a kept result and its operation would refer to each other, and never be freed.
+    def note(tensor: Tensor) -> None:
         if tensor.data_ptr() not in own:
             kept[tensor.data_ptr()] = tensor.nbytes
-        return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda nothing: nothing):
         as_model(model).to(inputs[0].device).training_output(*inputs)
     return 4 * sum(own.values()) + sum(kept.values()) + 1
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -84,6 +83,8 @@ def _roc_auc(margins: NDArray[np.float64], truth: NDArray[np.int64]) -> NDArray[
 
     Ranks give it for all models at once; scikit-learn takes one at a time, and checks its input for longer.
     """
+    from scipy.stats import rankdata  # takes half a second
+
     positive, negative = truth.sum(-1), (1 - truth).sum(-1)
     smaller = (rankdata(margins, axis=-1) * truth).sum(-1) - positive * (positive + 1) / 2
     pairs = positive * negative
@@ -96,6 +97,8 @@ def _average_precision(margins: NDArray[np.float64], truth: NDArray[np.int64]) -
 
     scikit-learn's function computes the same, and checks its input for most of the time.
     """
+    from scipy.stats import rankdata
+
     at_least = rankdata(-margins, method="max").astype(np.int64)  # the number of nodes with this margin or a larger one
     positive = truth == 1
     if not positive.any():

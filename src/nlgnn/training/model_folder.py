@@ -13,14 +13,8 @@ from torch import Tensor
 from nlgnn import __version__
 from nlgnn.errors import OptionError, RunFolderError
 from nlgnn.files import sha256_of
-from nlgnn.training.run_folder import (
-    FORMAT_VERSION,
-    damaged,
-    make_folder,
-    read_description,
-    read_tensors,
-    save_tensors,
-)
+from nlgnn.training.run_folder import FORMAT_VERSION, make_folder, read_description
+from nlgnn.training.tensor_files import damaged, read_tensors, save_tensors
 
 
 class ModelFolder:

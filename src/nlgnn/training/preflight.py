@@ -21,6 +21,9 @@ from nlgnn.graph.audit import listed
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.limits import room, show_size
+from nlgnn.models.build import configure
+from nlgnn.models.options import recipe_options
+from nlgnn.models.registry import get_system, resolve_class
 from nlgnn.nn.base import Model, as_model, prepare
 from nlgnn.nn.kernels.ranks import active_ranks
 from nlgnn.shallow.base import Factory, ShallowModel
@@ -31,6 +34,8 @@ from nlgnn.training.metrics import check_metric
 from nlgnn.training.recipe import EXECUTION, Recipe, check_pretraining
 from nlgnn.training.replica import Job
 
+Setting = tuple[Factory, Recipe]
+
 STATES_PER_WEIGHT = 4  # the weight, its gradient and two moments
 
 
@@ -38,6 +43,26 @@ def check_graph(graph: Graph) -> None:
     """Raise an `OptionError` for something other than a `Graph`."""
     if not isinstance(graph, Graph):
         raise OptionError(f"a {type(graph).__name__} is not a Graph.", "Convert it: from_pyg, from_networkx or Graph.")
+
+
+def setting_of(model: str | Factory, graph: Graph, recipe: Recipe | None, shared: bool = False) -> Setting:
+    """Return the factory and the recipe; options that a recipe does not set keep the values of a named model.
+
+    If the recipe is shared by several models, options that a named model does not have are passed over.
+    """
+    check_graph(graph)
+    if recipe is not None and not isinstance(recipe, Recipe):
+        raise OptionError(f"recipe is a {type(recipe).__name__}.", "Give a Recipe: Recipe(epochs=100, lr=0.01).")
+    if isinstance(model, nn.Module | ShallowModel):
+        raise OptionError("training needs a factory of models, not a model.", "Give a function: lambda: MyModel(...).")
+    if isinstance(model, str):
+        if ":" in model:
+            resolve_class(model)
+        names = set() if recipe is None else recipe.model_fields_set
+        names = names & recipe_options(get_system(model)) if shared else names
+        given = {name: getattr(recipe, name) for name in names}
+        return configure(model, graph, **given)
+    return model, recipe or Recipe()
 
 
 def example_of(factory: Callable[[], Any]) -> Model | ShallowModel:

@@ -24,9 +24,10 @@ from torch import distributed as dist
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 
 from nlgnn.errors import NlgnnError, OptionError
+from nlgnn.graph.features import FeaturesOnDisk
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.part import GraphPart
-from nlgnn.graph.store import GraphStore
+from nlgnn.graph.store import IN_MEMORY_BYTES, GraphStore
 from nlgnn.nn.base import Model
 from nlgnn.nn.kernels.ranks import RankError, Ranks, active_ranks, ranges_of_work, sharing
 from nlgnn.nn.kernels.sharded_tables import transposed
@@ -265,7 +266,10 @@ def _read_part(store: GraphStore, ranks: Ranks, name: str, fingerprint: str) -> 
         "row_norm": store.header.row_norm,
         "fingerprint": fingerprint,
     }
-    x = store.arrays["x.npy"].read(ranks.first, ranks.stop)  # pages of a memory map would count twice
+    stored = store.arrays["x.npy"]
+    x: Any = FeaturesOnDisk(stored.path, stored.offset, (store.nodes, store.features)).part(ranks.first, ranks.stop)
+    if 4 * x.size <= IN_MEMORY_BYTES:  # pages of a memory map would count twice
+        x = stored.read(ranks.first, ranks.stop)
     return GraphPart(ranks.first, x, {"undirected_weights": both, "directed_weights": sent}, fields)
 
 

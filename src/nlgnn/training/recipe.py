@@ -124,7 +124,7 @@ class Recipe(BaseModel):
     )
     seed: int = Field(0, ge=0, lt=2**32, description="Seed of the random numbers; run r uses seed + r.")
     threads: Annotated[int, Field(ge=1, le=4096)] | Literal["auto"] = Field(
-        "auto", description="CPU threads; auto: one if the graph is small, else all."
+        "auto", description="CPU threads; auto: one, or all if that is faster."
     )
     replicas: Annotated[int, Field(ge=1, le=10_000)] | Literal["auto"] = Field(
         "auto", description="Models trained at once; auto: the fastest number."

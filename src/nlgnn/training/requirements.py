@@ -68,7 +68,8 @@ def estimate_requirements(
         recipe: The options of training.
 
     Returns:
-        The estimate. Memory is usually within 30 % of the measured peak, time within a factor of two.
+        The estimate. Memory is usually within 30 % of the measured peak. Time is a rough guide: it was only compared on
+            small graphs, and changes with the load of the machine.
 
     Example:
         >>> from nlgnn import configure, load_graph, make_splits

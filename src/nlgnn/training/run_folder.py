@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -63,7 +63,7 @@ class RunFolder:
         self._checksums: dict[str, str] = {}
         with contextlib.suppress(FileNotFoundError):
             summary = SUMMARY.validate_python(read_json(path / "summary.json"))
-            self._runs = {run["index"]: Run(**run).summary() for run in summary["runs"]}
+            self._runs = {run["index"]: Run(**cast(dict[str, Any], run)).summary() for run in summary["runs"]}
             self._identity, self._checksums = summary["identity"], summary["weights"]
             self.execution = summary.get("execution", [])
 
@@ -137,10 +137,11 @@ class RunFolder:
             )
 
     def note_execution(self, replicas: int, threads: int) -> None:
-        """Note how many models are trained at once, on how many threads; written with the next run."""
+        """Note how many models are trained at once, on how many threads, before anything is trained."""
         used = {"replicas": replicas, "threads": threads}
         if used not in self.execution:
             self.execution.append(used)
+            self._write_summary()
 
     def finished_run(self, index: int) -> Run | None:
         """Return a run with its weights and curves, or None if it is not finished."""

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -162,7 +162,7 @@ def _read_ensemble(path: Path, choice: Mapping[str, Any], graph: Graph | None) -
                 )
             member, graph = read_trained(folder, graph)
             members.append(member)
-        runs = [Run(**run) for run in RUNS.validate_python(stated["runs"])]
+        runs = [Run(**cast(dict[str, Any], run)) for run in RUNS.validate_python(stated["runs"])]
         weights = WEIGHTS.validate_python(stated["weights"])
         if {len(row) for row in weights} != {len(members)} or len(weights) != len(runs):
             raise ValueError("the number of weights is not that of members and runs")

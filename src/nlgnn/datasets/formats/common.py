@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,7 +120,7 @@ class PickledType:
         """Return the type of NumPy."""
         if not isinstance(self.code, str) or not PLAIN_TYPE.fullmatch(self.code) or self.order not in ("<", ">", "|"):
             raise DataError(f"An array has the type {self.code!r}, which no graph needs.", FRESH_COPY)
-        return np.dtype(self.code).newbyteorder(self.order)
+        return np.dtype(self.code).newbyteorder(cast(Any, self.order))
 
 
 class PickledArray:

@@ -13,6 +13,7 @@ from torch import Tensor
 from nlgnn.graph.features import FeaturesOnDisk
 from nlgnn.nn.kernels.dropout import Dropout, Stream, draw_rows
 from nlgnn.nn.kernels.function import Kernel
+from nlgnn.nn.kernels.ranks import first_row
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ class _StreamedProduct(Kernel):
             for product, one, stream in zip(products, replicas, x.dropped or [None], strict=True):
                 kept = rows
                 if stream is not None and stream.rate > 0:
-                    kept = rows * draw_rows([stream], rows, x.place, here.start)[0]
+                    kept = rows * draw_rows([stream], rows, x.place, first_row() + here.start)[0]
                 if transpose:
                     product.addmm_(kept.t(), one[here] * factors)
                 else:

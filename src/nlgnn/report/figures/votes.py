@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,8 @@ def _line(x: float, y: float, x2: float, y2: float, weight: float) -> dict[str, 
 
 def longest_column(nodes: Rows) -> int:
     """Return the largest number of nodes above each other in the picture."""
-    return max(sum(node["kind"] == kind for node in nodes) for kind in ("linked by both", "voter", "explained"))
+    counts = Counter(node["kind"] for node in nodes)
+    return max(counts[kind] for kind in ("linked by both", "voter", "explained"))
 
 
 def save_votes(one: Explanation, path: Path) -> None:
