@@ -104,7 +104,8 @@ def idle_options(system: System, options: Mapping[str, Sequence[Any]]) -> dict[s
     orders = set(options.get("order", ("score",)))
     found: dict[str, Idle] = {}
     if "structure" not in options.get("space_input", ("features",)):
-        found["space_descriptions"] = Idle("the space does not read structure", "space_input='structure'")
+        idle = Idle("the space does not read structure", "space_input='structure'")
+        found |= {"space_descriptions": idle, "space_trained": idle}
     if system.kind == "vote":
         return found
     if orders == {"learned"}:
