@@ -20,13 +20,13 @@ from benchmarks.peers import (
     Inputs,
     NotEqualError,
     PlainGAT,
-    PlainNLGCN,
     check_equal,
     csr_inputs,
     edge_inputs,
     normalised_inputs,
     variants,
 )
+from benchmarks.plain_nlgcn import PlainNLGCN
 from each_of import each_of
 from nlgnn.errors import NlgnnError
 from nlgnn.graph.graph import Graph
