@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from benchmarks import deep, scale, shallow, steps, trainings, whole_command
-from benchmarks.peers import PYG_CSR
+from benchmarks.peers import PYG_CSR, PYG_SPARSE
 from benchmarks.scale import BOTH, BY_STRUCTURE, LEARNED, NODES, STRUCTURE, Job
 from benchmarks.steps import QUICK, SHORT, Effort, Problem
 from benchmarks.timing import LARGE_GRAPH_THREADS, cores_of_others, environment, is_quiet, measure_machine, usage
@@ -187,7 +187,8 @@ def _small_cases(effort: Effort) -> Iterator[Case]:
 
 
 def _peer_case(name: str, what: str, graph: str, measure: Callable[[], dict[str, Any]], goal: float) -> Case:
-    return Case(name, what, graph, measure, Goal("at least", goal), peer=PYG_CSR)
+    peer = PYG_CSR if what == DEEP else PYG_SPARSE  # features of deep models are dense
+    return Case(name, what, graph, measure, Goal("at least", goal), peer=peer)
 
 
 def _large_cases() -> Iterator[Case]:

@@ -1,7 +1,8 @@
 """Peers: the same models written plainly with PyTorch Geometric, and the check that they are equal.
 
 Each is timed in the forms of `variants`: with an edge index, which makes one message per edge and channel, with a CSR
-adjacency, which PyTorch Geometric multiplies by, and compiled. All of them use the fused Adam of torch.
+adjacency, which PyTorch Geometric multiplies by, with features in CSR, too, and compiled. All of them use the fused
+Adam of torch.
 """
 
 from __future__ import annotations
@@ -66,6 +67,12 @@ def csr_inputs(graph: Graph) -> Inputs:
     return x, csr(edge_index, len(x), x.dtype)
 
 
+def sparse_inputs(graph: Graph) -> Inputs:
+    """Return features and the transposed adjacency, both in CSR."""
+    x, matrix = csr_inputs(graph)
+    return x.to_sparse_csr(), matrix
+
+
 def normalised_inputs(graph: Graph) -> Inputs:
     """Return dense features and the normalised adjacency with self loops in CSR."""
     from torch_geometric.nn.conv.gcn_conv import gcn_norm
@@ -89,12 +96,13 @@ class Variant(NamedTuple):
         return torch.compile(peer) if self.compiled else peer  # type: ignore[return-value]
 
 
+PYG_SPARSE = "PyG, CSR, sparse features, fused Adam"
 PYG, PYG_CSR, PYG_COMPILED = "PyG, fused Adam", "PyG, CSR, fused Adam", "PyG, compiled, fused Adam"
 
 
 def variants(compiled: bool = True) -> list[Variant]:
     """Return the forms of a peer, the compiled ones only if there is a C++ compiler."""
-    forms = [Variant(PYG, edge_inputs), Variant(PYG_CSR, csr_inputs)]
+    forms = [Variant(PYG, edge_inputs), Variant(PYG_CSR, csr_inputs), Variant(PYG_SPARSE, sparse_inputs)]
     if compiled and has_compiler():
         forms.append(Variant(PYG_COMPILED, edge_inputs, compiled=True))
     return forms

@@ -137,7 +137,7 @@ def main(file: str, epochs: int) -> None:
     """Train on every split of a file, and print the mean test accuracy."""
     data = {name: torch.from_numpy(array) for name, array in np.load(file).items()}
     x, y = data["x"], data["y"]
-    x = x / x.sum(1, keepdim=True).clamp(min=1e-12)
+    x = (x / x.sum(1, keepdim=True).clamp(min=1e-12)).to_sparse_csr()
     edges = csr(data["edge_index"], len(x))
     accuracies = []
     for seed, masks in enumerate(zip(data["train"], data["val"], data["test"], strict=True)):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers import PYG_CSR, edge_inputs
+from benchmarks.peers import PYG_SPARSE, edge_inputs
 from benchmarks.steps import THREADS, Effort
 from benchmarks.timing import compare, side_by_side, stopwatch, threads_in_use
 from nlgnn.datasets import load_graph
@@ -39,7 +39,7 @@ def measure_command(name: str, effort: Effort, report: bool) -> dict[str, Any]:
         peer = ["-m", "benchmarks.plain_nlgcn", str(file), str(effort.epochs)]
         sides = {
             "ours": stopwatch(partial(run_ours, name, effort, report, Path(place))),
-            PYG_CSR: stopwatch(partial(run_program, peer)),
+            PYG_SPARSE: stopwatch(partial(run_program, peer)),
         }
         times = side_by_side(sides, effort.whole_rounds, warm_up=0)
         ours = f"nlgnn train {name} --model nlgcn, {'with' if report else 'without'} its report"
@@ -49,7 +49,9 @@ def measure_command(name: str, effort: Effort, report: bool) -> dict[str, Any]:
 def write_problem(file: Path, graph: Graph, splits: list[Split]) -> None:
     """Write a graph, with unscaled features, and its splits as arrays."""
     x, edge_index = edge_inputs(graph)
-    parts = {part: np.stack([getattr(split, part) for split in splits]) for part in ("train", "val", "test")}
+    parts: dict[str, Any] = {
+        part: np.stack([getattr(split, part) for split in splits]) for part in ("train", "val", "test")
+    }
     np.savez(file, x=x.numpy(), edge_index=edge_index.numpy(), y=graph.y, **parts)
 
 

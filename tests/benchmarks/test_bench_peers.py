@@ -24,6 +24,7 @@ from benchmarks.peers import (
     csr_inputs,
     edge_inputs,
     normalised_inputs,
+    sparse_inputs,
     variants,
 )
 from benchmarks.plain_nlgcn import PlainNLGCN
@@ -48,7 +49,7 @@ def sample_graph(copies: int = 0) -> Graph:
     return Graph(sparse.csr_array(x), edges, rng.integers(3, size=40))
 
 
-FORMS = [edge_inputs, csr_inputs]
+FORMS = [edge_inputs, csr_inputs, sparse_inputs]
 
 
 @pytest.mark.parametrize("inputs", FORMS)
