@@ -1,6 +1,7 @@
 # make demo    chooses a model for the tables in examples/, and trains on the graph that ships with the package
 # make test    runs the tests; make test-slow those that take long
-# make pictures  draws the sorted sequence and takes the picture of the report with Chromium
+# make pictures  draws the sorted sequence, takes the picture of the report with Chromium, and makes the reports in
+#   docs/examples, for which the graph Chameleon is read from NLGNN_DATA or downloaded (20 minutes)
 # make leaderboard  runs the first command of README.md and writes its leaderboard into README.md and docs/start.md (2 minutes)
 # make docs    builds the documentation site in docs/_build/html, and runs its notebooks (2 minutes)
 # make fuzz    reads 10,000 random inputs of every format and writes docs/results/fuzz.md (15 minutes)
@@ -71,6 +72,9 @@ pictures: $(INSTALLED)
 	rm -rf runs/pictures
 	$(BIN)/nlgnn demo --out runs/pictures --picture docs/sorted-sequence.svg
 	$(BIN)/python tests/report/take_pictures.py runs/pictures/*-nlgcn/report.html docs/report.png
+	$(BIN)/nlgnn train --nodes examples/accounts.csv --edges examples/payments.csv --label is_fraud --out runs/pictures/rare-class
+	$(BIN)/nlgnn train chameleon --model nlgcn --controls --runs 3 --epochs 600 --out runs/pictures/chameleon
+	for name in rare-class chameleon; do sed "s|$(CURDIR)/||g" runs/pictures/$$name/report.html > docs/examples/$$name.html; done
 
 clean:
 	rm -rf $(VENV)

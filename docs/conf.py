@@ -32,6 +32,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "_extensions", "_templates"]
 templates_path = ["_templates"]
+html_extra_path = ["examples"]  # example reports
 
 # Pages in Markdown
 myst_enable_extensions = ["dollarmath"]

@@ -50,3 +50,18 @@ def test_site_is_built_with_its_notebooks(tmp_path: Path) -> None:
     assert all((site / "reference" / "commands" / f"{name}.html").exists() for name in COMMANDS)
     assert "<math" in (site / "concepts" / "non_local.html").read_text()
     assert (site / "searchindex.js").stat().st_size > 10_000
+
+
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.html"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_reports_are_small_and_hold_no_paths_of_a_machine(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert len(text.encode()) < 3_000_000
+    assert f"docs/examples/{path.name}" in (ROOT / "README.md").read_text("utf-8")
+    assert re.findall(r"(?:/tmp|/home|/root|/Users|/work)/[\w./-]*", text) == []
+
+
+def test_there_are_example_reports() -> None:
+    assert {path.stem for path in EXAMPLES} == {"rare-class", "chameleon"}

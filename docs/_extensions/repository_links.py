@@ -1,8 +1,10 @@
-"""Sphinx extension for links from the documentation to other files of the repository.
+"""Sphinx extension for links from the documentation to other files of the repository, and to the example reports.
 
-On the site, such a link leads to the page that includes the file. Where there is none, its text remains.
+On the site, such a link leads to the page that includes the file. Where there is none, its text remains. The example
+reports are opened as pages of their own, which `html_extra_path` copies next to the start page.
 """
 
+import os
 import re
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from sphinx.application import Sphinx
 
 PAGES = {"CHANGELOG.md": "/changelog.md", "benchmarks/results/README.md": "/results/speed.md"}
 LINK = re.compile(r"(?<!!)\[([^\[\]]+)\]\(((?:\.\./)+[^()\s]+)\)")
+EXAMPLE = re.compile(r"\[([^\[\]]+)\]\((?:\.\./)?examples/([\w-]+\.html)\)")
 
 
 def replace_links(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -25,7 +28,11 @@ def replace_links(app: Sphinx, docname: str, source: list[str]) -> None:
         page = PAGES.get(path.relative_to(docs.parent).as_posix())
         return f"[{text}]({page})" if page else text
 
-    source[0] = LINK.sub(replaced, source[0])
+    def opened(link: re.Match[str]) -> str:
+        text, name = link.groups()
+        return f'<a href="{os.path.relpath(docs / name, folder)}">{text}</a>'
+
+    source[0] = LINK.sub(replaced, EXAMPLE.sub(opened, source[0]))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -166,5 +166,5 @@ def test_nodes_that_see_a_tie() -> None:
 def test_without_pyg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch_geometric", None)
     for peer in (PlainNLGCN, PlainGAT):
-        with pytest.raises(NlgnnError, match=r"pip install nlgnn\[pyg\]"):
+        with pytest.raises(NlgnnError, match=r"pip install 'nlgnn\[pyg\]"):
             peer(*WIDTHS)

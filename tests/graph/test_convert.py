@@ -297,7 +297,7 @@ def test_entries_of_an_adjacency_are_weights_unless_all_are_1() -> None:
 )
 def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch, convert, module: str, extra: str) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(NlgnnError, match=rf"(?s)is not installed.*pip install nlgnn\[{extra}\]"):
+    with pytest.raises(NlgnnError, match=rf"(?s)is not installed.*pip install 'nlgnn\[{extra}\]"):
         convert(make_graph())
 
 

@@ -174,7 +174,7 @@ class TestGraphml:
     def test_without_networkx(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "networkx", None)
         path = write(tmp_path, {"g.graphml": "<graphml/>"}) / "g.graphml"
-        with pytest.raises(NlgnnError, match=r"(?s)is not installed.*pip install nlgnn\[networkx\]"):
+        with pytest.raises(NlgnnError, match=r"(?s)is not installed.*pip install 'nlgnn\[networkx\]"):
             read_graph_file(path)
 
 

@@ -341,7 +341,7 @@ def import_extra(module: str, project: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise NlgnnError(f"{project} is not installed.", f"Run: pip install nlgnn[{extra}]") from error
+        raise NlgnnError(f"{project} is not installed.", f"Run: pip install 'nlgnn[{extra}]'") from error
 
 
 def _array(tensor: Any) -> NDArray[Any]:

@@ -248,7 +248,9 @@ def settings_parts(trained: Trained, graph: Graph) -> list[Part]:
         "date": config["date"],
         "folder": str(trained.folder.path),
     }
-    failed = [run.failure for run in trained.runs if run.failure]
+    failed = [run.failure for run in trained.runs if run.failure and not run.is_postponed]
+    late = [str(run.index) for run in trained.runs if run.is_postponed]
+    failed += [f"there was no time for run {', '.join(late)}"] if late else []
     words = " ".join(f"Left out of the figures: {failure}." for failure in failed)
     rows = [{"setting": name, "value": value} for name, value in settings.items()]
     return [
