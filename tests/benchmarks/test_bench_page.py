@@ -202,7 +202,7 @@ def test_page() -> None:
     ]
     assert [line[3:] for line in page.splitlines() if line.startswith("## ")] == titles
     for part in (
-        "| NLGCN, one training step | texas | 2.00 ms | 4.80 ms PyG, CSR, sparse features, fused Adam | 2.40× (1.20–4.80) "
+        f"| NLGCN, one training step | texas | 2.00 ms | 4.80 ms {PYG_SPARSE} | 2.40× (1.20–4.80) "
         "| ≥ 2.5× | no | 0.00 | 1 |",
         "Fitted exponents of the number of nodes: NLGCN 1.1",
         "| NLGCN | 10,000 | 50.0 ms | 5.00 µs | 1.00 GiB |",
