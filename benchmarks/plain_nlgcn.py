@@ -101,7 +101,7 @@ def import_pyg() -> Any:
     except ImportError:
         from nlgnn.errors import NlgnnError
 
-        raise NlgnnError("the benchmark needs PyTorch Geometric.", "Install it with pip install nlgnn[pyg].") from None
+        raise NlgnnError("the benchmark needs PyTorch Geometric.", "Install it with pip install 'nlgnn[pyg]'.") from None
     return pyg
 
 
