@@ -101,7 +101,8 @@ def import_pyg() -> Any:
     except ImportError:
         from nlgnn.errors import NlgnnError
 
-        raise NlgnnError("the benchmark needs PyTorch Geometric.", "Install it with pip install 'nlgnn[pyg]'.") from None
+        how = "Install it with pip install 'nlgnn[pyg]'."
+        raise NlgnnError("the benchmark needs PyTorch Geometric.", how) from None
     return pyg
 
 
