@@ -14,6 +14,7 @@ import pytest
 from cli_samples import Command
 from nlgnn import files, limits
 from nlgnn.cli import main as cli
+from nlgnn.cli.console import SafeConsole
 from nlgnn.report import page
 from nlgnn.selection import race
 from nlgnn.tables import table_files
@@ -134,3 +135,14 @@ def test_80_columns(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsy
     lines = capsys.readouterr().out.splitlines()
     assert lines
     assert [line for line in lines if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_no_color(wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if not wanted:
+        monkeypatch.setenv("NO_COLOR", "1")
+    file = io.StringIO()
+    SafeConsole(file=file, force_terminal=True, highlight=False).print("[red]error:[/] words")
+    assert ("\x1b[31m" in file.getvalue()) == wanted
