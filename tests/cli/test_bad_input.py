@@ -134,7 +134,7 @@ def test_config_file(command: Command, text: str, what: str, how: str) -> None:
 
 def test_config_file_that_cannot_be_opened(command: Command, tmp_path: Path) -> None:
     refused(command(*TRAIN, "--config", "none.toml"), "none.toml cannot be read: No such file", "--config")
-    refused(command(*TRAIN, "--config", tmp_path), "cannot be read: Is a directory", "--config")
+    refused(command(*TRAIN, "--config", tmp_path), "cannot be read: it is not a regular file", "--config")
 
 
 def test_folder_that_exists(command: Command) -> None:

@@ -146,3 +146,17 @@ def test_no_color(wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     file = io.StringIO()
     SafeConsole(file=file, force_terminal=True, highlight=False).print("[red]error:[/] words")
     assert ("\x1b[31m" in file.getvalue()) == wanted
+
+
+def test_open_files_that_cannot_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows."""
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(13, "The process cannot access the file", str(path))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    for _ in range(2):  # the lock is released
+        with files.claim(tmp_path / "work.lock") as ours:
+            assert ours
+    with files.wait_for_lock(tmp_path / "work.lock"):
+        pass
