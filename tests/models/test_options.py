@@ -44,6 +44,7 @@ SPACE = {
     "space_perplexity",
     "space_shrinkage",
     "space_signs",
+    "space_trained",
     "space_input",
     "space_descriptions",
     "space_votes",
@@ -219,7 +220,7 @@ def test_what_is_searched_over_is_idle_only_where_it_is_in_every_setting() -> No
     assert "score_bias" in idle_options(system, {"order": ("learned",)})
     assert "score_bias" not in idle_options(system, {"order": ("learned", "score")})
     assert "space_dim" not in idle_options(system, {"order": ("learned", "score")})
-    assert idle_options(SYSTEMS["vote-mlp"], {"order": ("random",)}).keys() == {"space_descriptions"}
+    assert idle_options(SYSTEMS["vote-mlp"], {"order": ("random",)}).keys() == {"space_descriptions", "space_trained"}
     refuse_idle(system, {"order": ("learned", "score"), "space_dim": (4, 8), "score_bias": (True, False)})
     with pytest.raises(OptionError, match="space_dim=4,8 changes nothing"):
         refuse_idle(system, {"order": ("score",), "space_dim": (4, 8)})

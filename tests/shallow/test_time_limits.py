@@ -39,8 +39,9 @@ def test_steps_of_a_fit(name: str) -> None:
     """Shares rise to at most 1, an error passes, and a fit that must end predicts for all nodes."""
     shares: list[float] = []
 
-    def note(done: float) -> bool:
-        shares.append(done)
+    def note(done: float | None) -> bool:
+        if done is not None:
+            shares.append(done)
         return False
 
     with watched_fits(note):
@@ -50,7 +51,7 @@ def test_steps_of_a_fit(name: str) -> None:
     assert shares == sorted(shares)
     assert 0 <= shares[0] < shares[-1] <= 1
 
-    def stop(done: float) -> bool:
+    def stop(done: float | None) -> bool:
         raise StopError
 
     with watched_fits(stop), pytest.raises(StopError):

@@ -190,8 +190,9 @@ def test_killed_at_any_rename(whole: Trained, tmp_path: Path, monkeypatch: pytes
         finally:
             monkeypatch.setattr(Path, "replace", rename)
         assert_same_runs(quiet_resume(path).runs, whole.runs)
-    # the claim; weights, probabilities of validation nodes, curves and summary of each run; decision; predictions
-    assert deaths == 1 + 3 * 4 + 2
+    # the claim and the threads; weights, probabilities of validation nodes, curves and summary of each run; decision;
+    # predictions
+    assert deaths == 2 + 3 * 4 + 2
 
 
 @each_of("model", SHALLOW)

@@ -154,7 +154,7 @@ def halo_rows(work: Workload, machines: int) -> float:
 
     Example:
         >>> round(halo_rows(Workload(nodes=500_000, edges=5.28e6), 2))
-        248725
+        248727
     """
     others = work.nodes * (machines - 1) / machines
     if machines == 1 or others == 0:
