@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from benchmarks import deep, scale, shallow, steps, trainings
-from benchmarks.peers import PYG_CSR
+from benchmarks import deep, scale, shallow, steps, trainings, whole_command
+from benchmarks.peers import PYG_CSR, PYG_SPARSE
 from benchmarks.scale import BOTH, BY_STRUCTURE, LEARNED, NODES, STRUCTURE, Job
 from benchmarks.steps import QUICK, SHORT, Effort, Problem
 from benchmarks.timing import LARGE_GRAPH_THREADS, cores_of_others, environment, is_quiet, measure_machine, usage
@@ -66,6 +66,7 @@ SHALLOW = {
     "trees-tolokers": (shallow.TREES, Goal("at most", 2, "s")),
     "kernel-squirrel": (shallow.KERNEL, Goal("at most", 2, "s")),
 }
+COMMAND_GOAL = 6
 SEARCH_GOAL = Goal("at least", 3)
 GROWTH_GOAL = Goal("at most", 2.5)
 MEMORY_GOALS = {"NLGCN": 9, "NLGCN, features on disk": 5, "NLGAT": 20, STRUCTURE: 12}
@@ -138,6 +139,7 @@ OVERHEAD = "NLGCN compared with GCN, one training step"
 BY_STRUCTURE_STEP = "NLGCN, order by structure compared with order by score, one training step"
 DEEP = "deep residual GCN, 8 × 64, batch norm, one training step"
 DEEP_PRODUCTS = "deep residual {}, {} × 64, batch norm, one training step compared with its products"
+COMMAND = "whole command: NLGCN, ten splits × 200 epochs"
 SEARCH = "NLMLP, search of 36 settings × 10 splits × 200 epochs"
 THREADS = "NLGCN, one training step, more threads than one"
 EVERY_SYSTEM = "every local and compared system, one training step"
@@ -169,6 +171,10 @@ def _small_cases(effort: Effort) -> Iterator[Case]:
     for graph in PAPER_GRAPHS:  # dropout takes the second forward that ours saves without
         measure = partial(trainings.measure_ten_splits, graph, effort, dropout=0.5)
         yield Case(f"splits-dropout-{graph}", f"{SPLITS}, dropout 0.5", graph, measure)
+    for report in (True, False):
+        measure = partial(whole_command.measure_command, "chameleon", effort, report)
+        name = "command-chameleon" if report else "command-chameleon-without-report"
+        yield _peer_case(name, COMMAND if report else f"{COMMAND} without report", "chameleon", measure, COMMAND_GOAL)
     yield Case("search-texas", SEARCH, "texas", partial(trainings.measure_search, "texas", effort), SEARCH_GOAL)
     for graph in ("texas", "squirrel", "pubmed"):
         measure = partial(steps.measure_threads, partial(Problem.named, graph), effort)
@@ -181,7 +187,8 @@ def _small_cases(effort: Effort) -> Iterator[Case]:
 
 
 def _peer_case(name: str, what: str, graph: str, measure: Callable[[], dict[str, Any]], goal: float) -> Case:
-    return Case(name, what, graph, measure, Goal("at least", goal), peer=PYG_CSR)
+    peer = PYG_CSR if what == DEEP else PYG_SPARSE  # features of deep models are dense
+    return Case(name, what, graph, measure, Goal("at least", goal), peer=peer)
 
 
 def _large_cases() -> Iterator[Case]:

@@ -10,7 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.peers import PYG_CSR, Variant, import_pyg, normalised_inputs
+from benchmarks.peers import PYG_CSR, Variant, normalised_inputs
+from benchmarks.plain_nlgcn import import_pyg
 from benchmarks.steps import A_STEP, THREADS, TURN, Effort, Problem, against_peer, our_step
 from benchmarks.timing import compare, paired_ratio, side_by_side, stopwatch, threads_in_use
 from nlgnn.nn import GCN, GraphSAGE

@@ -23,10 +23,11 @@ Quartiles = Mapping[str, float]  # low, median, high
 
 CAPTION = (
     "Times are medians over rounds in which the sides take turns (A B A B); ratios are medians of each round's ratio, "
-    "quartiles in brackets. PyTorch Geometric is timed with an edge index, with a CSR adjacency, and compiled where "
-    "there is a compiler, each with edges that are normalised once and with fused Adam; the fastest is shown. A goal "
-    'with "weaker peer" was measured before PyTorch Geometric had a CSR adjacency, and says nothing. Load: cores that '
-    "other processes used during the case; for older results, the load average of the minute before less own threads."
+    "quartiles in brackets. PyTorch Geometric is timed with an edge index, with a CSR adjacency, with features in CSR, "
+    "too, and compiled where there is a compiler, each with edges that are normalised once and with fused Adam; the "
+    'fastest is shown. A goal with "weaker peer" was measured before all of these forms were timed, and says nothing. '
+    "Load: cores that other processes used during the case; for older results, the load average of the minute before "
+    "less own threads."
 )
 WEAKER = "weaker peer"
 SYSTEMS_CAPTION = (

@@ -1,7 +1,8 @@
 """Peers: the same models written plainly with PyTorch Geometric, and the check that they are equal.
 
 Each is timed in the forms of `variants`: with an edge index, which makes one message per edge and channel, with a CSR
-adjacency, which PyTorch Geometric multiplies by, and compiled. All of them use the fused Adam of torch.
+adjacency, which PyTorch Geometric multiplies by, with features in CSR, too, and compiled. All of them use the fused
+Adam of torch.
 """
 
 from __future__ import annotations
@@ -16,62 +17,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from benchmarks.plain_nlgcn import csr, import_pyg, translate
 from nlgnn.errors import NlgnnError
 from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import prepare
 from nlgnn.nn.inputs import move, prepare_plain
-
-
-class PlainNLGCN(nn.Module):
-    """NLGCN: two GCN layers, sorting by score, two convolutions along the order, and back.
-
-    Edges, an edge index or a CSR adjacency of `csr_inputs`, are normalised once, in the first forward.
-    """
-
-    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        pyg = import_pyg()
-        self.layer1 = pyg.GCNConv(in_channels, hidden_channels, cached=True)
-        self.layer2 = pyg.GCNConv(hidden_channels, out_channels, cached=True)
-        self.score = nn.Linear(out_channels, 1, bias=False)
-        self.along1 = nn.Conv1d(out_channels, out_channels, 5, padding=2)
-        self.along2 = nn.Conv1d(out_channels, out_channels, 5, padding=2)
-        self.head = nn.Linear(2 * out_channels, out_channels)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x: Float[Tensor, "n d"], edges: Tensor) -> Float[Tensor, "n c"]:
-        z = self.embed(x, edges)
-        score, order = self.score(z).squeeze(1).sort()
-        along_order = (score.unsqueeze(1) * z[order]).t().unsqueeze(0)  # [1, c, n]
-        mixed = self.along2(self.dropout(F.relu(self.along1(along_order))))
-        back = mixed.squeeze(0).t()[order.argsort()]
-        logits: Tensor = self.head(torch.cat([z, back], dim=1))
-        return logits
-
-    def embed(self, x: Float[Tensor, "n d"], edges: Tensor) -> Float[Tensor, "n c"]:
-        z: Tensor = self.layer2(self.dropout(F.relu(self.layer1(x, edges))), edges)
-        return z
-
-    def decided(self, x: Float[Tensor, "n d"], edges: Tensor) -> Bool[Tensor, " n"]:
-        """Return the nodes that no tie of scores reaches. Nodes that tie may be sorted in any order."""
-        score, order = self.score(self.embed(x, edges)).squeeze(1).sort()
-        gaps = F.pad(score.diff(), (1, 1), value=torch.inf)  # before every position, and after the last
-        is_tied = (gaps < 1e-6 * score.abs().max()).to(x.dtype)
-        reach = 5  # two convolutions of 5 see 4 positions each way, and a tie lies between two positions
-        near_tie = F.max_pool1d(is_tied.unsqueeze(0), 2 * reach, stride=1, padding=reach)[0, 1:-1] > 0
-        return torch.empty_like(near_tie).scatter(0, order, ~near_tie)
-
-    @staticmethod
-    def translate(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return weights or gradients of our model with the names and shapes of this one."""
-        renamed = {
-            "local.layers.0.": "layer1.",
-            "local.layers.1.": "layer2.",
-            "order.score.": "score.",
-            "mixer.convs.0.": "along1.",
-            "mixer.convs.3.": "along2.",
-        }
-        return _translate(ours, renamed)
 
 
 class PlainGAT(nn.Module):
@@ -93,25 +43,7 @@ class PlainGAT(nn.Module):
 
     @staticmethod
     def translate(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return _translate(ours, {"layers.0.": "layer1.", "layers.1.": "layer2."})
-
-
-def _translate(ours: Mapping[str, Tensor], renamed: Mapping[str, str]) -> dict[str, Tensor]:
-    theirs = {}
-    for name, value in ours.items():
-        for our_part, their_part in renamed.items():
-            name = name.replace(our_part, their_part)
-        layer, _, parameter = name.partition(".")
-        if layer.startswith("layer"):
-            match parameter:
-                case "weight":
-                    name, value = f"{layer}.lin.weight", value.t()
-                case "attention_source":
-                    name, value = f"{layer}.att_src", value.unsqueeze(0)
-                case "attention_target":
-                    name, value = f"{layer}.att_dst", value.unsqueeze(0)
-        theirs[name] = value
-    return theirs
+        return translate(ours, {"layers.0.": "layer1.", "layers.1.": "layer2."})
 
 
 class NotEqualError(NlgnnError):
@@ -132,9 +64,13 @@ def edge_inputs(graph: Graph) -> Inputs:
 def csr_inputs(graph: Graph) -> Inputs:
     """Return dense features and the transposed adjacency in CSR, which selects the fused aggregation of PyG."""
     x, edge_index = edge_inputs(graph)
-    n = len(x)
-    ones = torch.ones(edge_index.shape[1], dtype=x.dtype)
-    return x, torch.sparse_coo_tensor(edge_index.flip(0), ones, (n, n), check_invariants=False).to_sparse_csr()
+    return x, csr(edge_index, len(x), x.dtype)
+
+
+def sparse_inputs(graph: Graph) -> Inputs:
+    """Return features and the transposed adjacency, both in CSR."""
+    x, matrix = csr_inputs(graph)
+    return x.to_sparse_csr(), matrix
 
 
 def normalised_inputs(graph: Graph) -> Inputs:
@@ -160,12 +96,13 @@ class Variant(NamedTuple):
         return torch.compile(peer) if self.compiled else peer  # type: ignore[return-value]
 
 
+PYG_SPARSE = "PyG, CSR, sparse features, fused Adam"
 PYG, PYG_CSR, PYG_COMPILED = "PyG, fused Adam", "PyG, CSR, fused Adam", "PyG, compiled, fused Adam"
 
 
 def variants(compiled: bool = True) -> list[Variant]:
     """Return the forms of a peer, the compiled ones only if there is a C++ compiler."""
-    forms = [Variant(PYG, edge_inputs), Variant(PYG_CSR, csr_inputs)]
+    forms = [Variant(PYG, edge_inputs), Variant(PYG_CSR, csr_inputs), Variant(PYG_SPARSE, sparse_inputs)]
     if compiled and has_compiler():
         forms.append(Variant(PYG_COMPILED, edge_inputs, compiled=True))
     return forms
@@ -223,11 +160,3 @@ def _assert_close(what: str, ours: Tensor, theirs: Tensor, scale: float, toleran
             f"the two sides do not compute the same: {what} differs by {difference:.1e} of the largest value.",
             "Nothing was timed. Find the side that is wrong.",
         )
-
-
-def import_pyg() -> Any:
-    try:
-        from torch_geometric import nn as pyg
-    except ImportError:
-        raise NlgnnError("the benchmark needs PyTorch Geometric.", "Install it with pip install nlgnn[pyg].") from None
-    return pyg

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.peers import PlainGAT, PlainNLGCN, Variant, check_equal, variants
+from benchmarks.peers import PlainGAT, Variant, check_equal, variants
+from benchmarks.plain_nlgcn import PlainNLGCN
 from benchmarks.timing import LARGE_GRAPH_THREADS, compare, paired_ratio, side_by_side, stopwatch, threads_in_use
 from nlgnn.datasets import load_graph
 from nlgnn.graph.graph import Graph

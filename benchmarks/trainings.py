@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from benchmarks.peers import Inputs, NotEqualError, PlainNLGCN, Variant, check_equal, edge_inputs, variants
+from benchmarks.peers import Inputs, NotEqualError, Variant, check_equal, edge_inputs, variants
+from benchmarks.plain_nlgcn import PlainNLGCN
 from benchmarks.steps import LR, THREADS, WEIGHT_DECAY, Effort, Problem, peer_step
 from benchmarks.timing import compare, sampled, side_by_side, stopwatch, threads_in_use
 from nlgnn.graph.splits import Split, make_splits

@@ -205,7 +205,8 @@ def _removed_at_the_end(lock: BaseFileLock) -> Iterator[None]:
         yield
     finally:
         # While the lock is held: a process that has locked the removed file notices that, and tries again.
-        Path(lock.lock_file).unlink(missing_ok=True)
+        with suppress(PermissionError):  # Windows removes no open file; there, filelock removes it after the release
+            Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 
 

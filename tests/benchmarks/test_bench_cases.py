@@ -34,6 +34,7 @@ def test_goals() -> None:
         "gat": {"squirrel": 8, "chameleon": 8, "pubmed": 8},
         "deep": {"minesweeper": 2, "tolokers": 4},
         "search": {"texas": 3},
+        "command": {"chameleon": 6, "chameleon-without-report": 6},
     }
     expected = {
         f"{kind}-{graph}": Goal("at least", value) for kind, of in at_least.items() for graph, value in of.items()
@@ -81,7 +82,7 @@ def test_choice() -> None:
 
     kinds = {name.partition("-")[0] for name in chosen()}
     steps = {"step", "gat", "deep", "products", "overhead", "systems"}
-    assert kinds == {"machine", "shallow", "splits", "search", "threads"} | steps
+    assert kinds == {"machine", "shallow", "splits", "search", "threads", "command"} | steps
     assert chosen(large=True) == [case.name for case in listed]
     assert chosen("gat", "step-texas") == ["step-texas", "gat-chameleon", "gat-squirrel", "gat-pubmed"]
     assert len(chosen("scale-nlgat")) == 4  # named, so not left out

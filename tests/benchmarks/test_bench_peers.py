@@ -20,13 +20,14 @@ from benchmarks.peers import (
     Inputs,
     NotEqualError,
     PlainGAT,
-    PlainNLGCN,
     check_equal,
     csr_inputs,
     edge_inputs,
     normalised_inputs,
+    sparse_inputs,
     variants,
 )
+from benchmarks.plain_nlgcn import PlainNLGCN
 from each_of import each_of
 from nlgnn.errors import NlgnnError
 from nlgnn.graph.graph import Graph
@@ -48,7 +49,7 @@ def sample_graph(copies: int = 0) -> Graph:
     return Graph(sparse.csr_array(x), edges, rng.integers(3, size=40))
 
 
-FORMS = [edge_inputs, csr_inputs]
+FORMS = [edge_inputs, csr_inputs, sparse_inputs]
 
 
 @pytest.mark.parametrize("inputs", FORMS)

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from benchmarks import steps, trainings
-from benchmarks.peers import NotEqualError, PlainNLGCN
+from benchmarks.peers import NotEqualError
+from benchmarks.plain_nlgcn import PlainNLGCN
 from benchmarks.steps import Effort, Problem
 from benchmarks.trainings import (
     check_losses,

@@ -14,6 +14,7 @@ import pytest
 from cli_samples import Command
 from nlgnn import files, limits
 from nlgnn.cli import main as cli
+from nlgnn.cli.console import SafeConsole
 from nlgnn.report import page
 from nlgnn.selection import race
 from nlgnn.tables import table_files
@@ -134,3 +135,28 @@ def test_80_columns(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsy
     lines = capsys.readouterr().out.splitlines()
     assert lines
     assert [line for line in lines if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_no_color(wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if not wanted:
+        monkeypatch.setenv("NO_COLOR", "1")
+    file = io.StringIO()
+    SafeConsole(file=file, force_terminal=True, highlight=False).print("[red]error:[/] words")
+    assert ("\x1b[31m" in file.getvalue()) == wanted
+
+
+def test_open_files_that_cannot_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows."""
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(13, "The process cannot access the file", str(path))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    for _ in range(2):  # the lock is released
+        with files.claim(tmp_path / "work.lock") as ours:
+            assert ours
+    with files.wait_for_lock(tmp_path / "work.lock"):
+        pass

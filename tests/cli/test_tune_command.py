@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_samples import Command
+from cli_samples import Command, everything, refused
 from each_of import each_of
 from nlgnn.cli import main as cli
 from nlgnn.cli.tune import report_folder
@@ -184,3 +184,8 @@ def test_auto_checks_every_value_before_the_diagnosis(
     done = command(*AUTO, *given)
     assert (done.code, done.out) == (2, "")
     assert words in done.err
+
+
+def test_an_address_in_place_of_a_file(command: Command) -> None:
+    refused(command(*TUNE, "--study", "postgresql://host/database"), "is an address", "--storage")
+    assert not everything()

@@ -9,6 +9,7 @@ import errno
 import inspect
 import io
 import os
+import re
 import sys
 import time
 from contextlib import suppress
@@ -221,6 +222,10 @@ def _check_values(command: str, values: dict[str, Any], arguments: list[str]) ->
         from nlgnn.training.decision import check_texts
 
         check_texts(values.get("threshold"), values.get("cost"))
+    if re.match(r"\w{2,}:/", str(values.get("study", ""))):
+        raise OptionError(
+            f"--study {values['study']} is an address; a study is a file.", "Name a database by --storage."
+        )
     for name in ("processes", "process_timeout"):
         if values.get(name, 1) < 1:
             raise OptionError(f"{name}={values[name]} is not positive.", "Give at least 1.")
