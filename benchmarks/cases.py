@@ -162,6 +162,8 @@ def _small_cases(effort: Effort) -> Iterator[Case]:
     for name, (what, most_seconds) in SHALLOW.items():
         graph = name.partition("-")[2]
         yield Case(f"shallow-{name}", what, graph, partial(shallow.measure_shallow, graph, what, 10), most_seconds)
+    measure = partial(shallow.measure_trees, "tolokers", effort)
+    yield Case("shallow-lightgbm-tolokers", "trees compared with LightGBM alone, one split", "tolokers", measure)
     for graph in STEP_GOALS:
         yield Case(f"overhead-{graph}", OVERHEAD, graph, partial(steps.measure_overhead, graph, effort))
     yield _both_case(LARGE, 20)

@@ -8,13 +8,18 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from benchmarks.steps import THREADS
-from benchmarks.timing import quartiles, threads_in_use
+import numpy as np
+from jaxtyping import Float
+
+from benchmarks.peers import NotEqualError
+from benchmarks.steps import THREADS, Effort
+from benchmarks.timing import compare, quartiles, side_by_side, stopwatch, threads_in_use
 from nlgnn.datasets import CATALOG, load_graph
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.shallow import KernelClassifier, ShallowModel, Trees
-from nlgnn.shallow.neighbour_table import Blocks, fill_table, make_plan
+from nlgnn.shallow.neighbour_table import Blocks, fill_table, make_plan, neighbour_table
+from nlgnn.shallow.trees import LARGEST_LEAF, PATIENCE
 
 TABLE, TREES, KERNEL = "table of neighbour features", "trees, one split", "kernel, one split"
 MODELS: dict[str, Callable[[], ShallowModel]] = {TREES: Trees, KERNEL: KernelClassifier}
@@ -58,3 +63,52 @@ def cpu_seconds(work: Callable[[], object]) -> float:
     started = time.process_time()
     work()
     return time.process_time() - started
+
+
+def lightgbm_alone(model: Trees, graph: Graph, split: Split, metric: str, seed: int) -> Float[np.ndarray, "n c"]:
+    """Fit LightGBM with the parameters of a fitted `Trees` to its table, and predict all nodes."""
+    import lightgbm
+
+    is_binary = graph.num_classes == 2
+    log_loss = "binary_logloss" if is_binary else "multi_logloss"
+    train, val = (np.flatnonzero(part & graph.labelled) for part in (split.train, split.val))
+    parameters = {
+        "objective": "binary" if is_binary else "multiclass",
+        "num_class": 1 if is_binary else graph.num_classes,
+        "metric": "auc" if metric == "roc-auc" and is_binary else log_loss,
+        "learning_rate": model.learning_rate,
+        "num_leaves": model.num_leaves,
+        "feature_fraction": model.column_share,
+        "min_data_in_leaf": min(model.min_leaf, max(1, int(LARGEST_LEAF * len(train)))),
+        "seed": seed,
+        "deterministic": True,
+        "force_row_wise": True,
+        "num_threads": THREADS,
+        "verbosity": -1,
+    }
+    x = model.row_reader(neighbour_table(graph, model.blocks), model.checked_fit(graph))(np.arange(graph.num_nodes))
+    data = lightgbm.Dataset(x[train], graph.y[train], params=parameters)
+    valid = lightgbm.Dataset(x[val], graph.y[val], reference=data)
+    stopping = lightgbm.early_stopping(PATIENCE, verbose=False)
+    booster = lightgbm.train(parameters, data, model.rounds, valid_sets=[valid], callbacks=[stopping])
+    found = np.asarray(booster.predict(x, num_iteration=booster.best_iteration, num_threads=THREADS))
+    return np.stack([1 - found, found], axis=1) if is_binary else found
+
+
+def measure_trees(name: str, effort: Effort) -> dict[str, Any]:
+    """Time `Trees` on a table that is there and LightGBM alone with the same parameters on the same table."""
+    graph = load_graph(name, allow_unverified=True)
+    dataset = CATALOG[graph.name]
+    split = make_splits(graph, dataset.protocols[0], 1)[0]
+    model = Trees().fit(graph, split, dataset.metric, 0)
+    assert isinstance(model, Trees)
+    peer = partial(lightgbm_alone, model, graph, split, dataset.metric, 0)
+    with threads_in_use(THREADS):
+        if not np.allclose(model.predict(graph), peer(), atol=1e-6):
+            raise NotEqualError("Trees and LightGBM alone predict other probabilities.", "Nothing was timed.")
+        sides = {
+            "ours": stopwatch(partial(fit_and_predict, Trees, graph, split, dataset.metric)),
+            "LightGBM": stopwatch(peer),
+        }
+        times = side_by_side(sides, effort.rounds, effort.seconds)
+        return compare(times, "a fit with prediction of all nodes; the table of neighbour features is there for both")
