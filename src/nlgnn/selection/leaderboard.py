@@ -202,10 +202,12 @@ class Leaderboard:
     def section(self, most: int | None = None) -> Section:
         """Return the leaderboard as a table, or only so many of its best rows, without remarks."""
         ranked = self.ranked()[:most]
+        some_runs_are_missing = any(row.postponed for row in ranked)
         rows = [
             {
                 "rank": str(rank),
                 "model": row.entry.name,
+                **({"runs": str(row.runs)} if some_runs_are_missing else {}),
                 "validation": str(spread(row.figures(self.metric)) or "–"),
                 "test": str(spread(row.figures(self.metric, "test")) or "–"),
                 "fit s": _seconds(row.fit_seconds),
@@ -222,7 +224,7 @@ class Leaderboard:
             "splits: mean ± sample standard deviation. Validation alone decides the rank; the best of many is slightly "
             "optimistic in validation, not in test. fit s: training of all runs; predict s: one model, all nodes."
         )
-        if any(row.postponed for row in ranked):
+        if some_runs_are_missing:
             caption += " A model without all runs is ranked by its difference from the others on the runs that it has."
         remarks = [f"{row.entry.name}: {row.reason}." for row in ranked if row.reason]
         left_out: dict[str, dict[str, list[str]]] = {}
