@@ -125,8 +125,17 @@ def contrasts(page: Page, selector: str) -> list[float]:
     return found
 
 
+def wait_until(page: Page, condition: str) -> None:
+    """Wait until an expression is true; the page forbids what `wait_for_function` does."""
+    for _ in range(600):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"never true: {condition}")
+
+
 def open_tables(page: Page) -> None:
     """The data table of every figure."""
     for summary in page.locator("summary").all():
         summary.click()
-    page.wait_for_function("[...document.querySelectorAll('details')].every((one) => one.querySelector('td'))")
+    wait_until(page, "[...document.querySelectorAll('details')].every((one) => one.querySelector('td'))")

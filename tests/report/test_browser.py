@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chromium import in_strips, opened, point_at, shown_range
+from chromium import in_strips, opened, point_at, shown_range, wait_until
 from playwright.sync_api import Browser, Page
 from report_samples import Report
 
@@ -179,7 +179,7 @@ def test_wheel_drag_and_double_click_move_what_is_shown(page: Page) -> None:
     page.mouse.dblclick(x, y)
     assert shown_range(page) == (0, 209)
     page.mouse.wheel(0, 100)  # nothing is left to zoom out of: the page scrolls
-    page.wait_for_function(f"scrollY > {scrolled}")
+    wait_until(page, f"scrollY > {scrolled}")
 
 
 def test_what_is_found_is_brought_into_view(page: Page) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import struct
 from base64 import b64encode
 from pathlib import Path
@@ -11,7 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from chromium import contrasts, in_strips, open_tables, opened, shown_range
+from chromium import contrasts, in_strips, open_tables, opened, shown_range, wait_until
 from playwright.sync_api import Browser, Page
 from report_samples import Report
 
@@ -34,7 +35,8 @@ def test_what_a_page_must_not_do_is_noticed(
     """Else no other test here would say anything."""
     whole, last = report.path.read_text(), "</script>\n</body>"
     assert last in whole
-    (tmp_path / "leak.html").write_text(whole.replace(last, leak + last))
+    page = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", whole)  # it would stop a changed script
+    (tmp_path / "leak.html").write_text(page.replace(last, leak + last))
     with pytest.raises(AssertionError, match=noticed), opened(browser, tmp_path / "leak.html"):
         pass
 
@@ -156,7 +158,7 @@ def test_commands_can_be_copied(page: Page) -> None:
     words = command.locator("code").inner_text()
     assert words.startswith("nlgnn train mushroom-body-left --model nlgcn")
     command.locator("button").click()
-    page.wait_for_function("[...document.querySelectorAll('[data-copy]')].at(-1).textContent === 'Copied'")
+    wait_until(page, "[...document.querySelectorAll('[data-copy]')].at(-1).textContent === 'Copied'")
     assert page.evaluate("getSelection().toString()") == words
     page.focus("#sought")
     page.keyboard.press("Control+V")
@@ -170,7 +172,7 @@ def test_a_phone_scrolls_down_only(browser: Browser, report: Report) -> None:
         assert page.evaluate("innerWidth") == 390  # not zoomed out to make room
         page.locator("#nodes canvas").scroll_into_view_if_needed()
         page.touchscreen.tap(*in_strips(page, "placeOf(120.5, 1)"))
-        page.wait_for_function("document.getElementById('node').textContent.includes('Position 120 of')")
+        wait_until(page, "document.getElementById('node').textContent.includes('Position 120 of')")
 
 
 def test_print_leaves_out_what_cannot_be_pressed(browser: Browser, report: Report) -> None:

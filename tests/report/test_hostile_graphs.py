@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chromium import in_strips, open_tables, opened, point_at, shown_range
+from chromium import in_strips, open_tables, opened, point_at, shown_range, wait_until
 from playwright.sync_api import Browser, Page
 from report_samples import easy_graph, trained_on
 
@@ -214,7 +214,7 @@ def test_more_nodes_than_pixels(report_of: ReportOf) -> None:
         label = in_strips(page, "datasets.nodes.find((node) => node.position === given).label", near)
         assert in_strips(page, "coloursAt([[given + 0.5, 1]])", near) == [PALETTE[int(label.split()[1])]]
         point_at(page, near)
-        page.wait_for_function("document.getElementById('vg-tooltip-element').textContent.includes('probability')")
+        wait_until(page, "document.getElementById('vg-tooltip-element').textContent.includes('probability')")
 
 
 def test_too_many_nodes_to_list(report_of: ReportOf) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +88,7 @@ class GraphStore:
     arrays: dict[str, StoredArray]
 
     @classmethod
-    def open(cls, folder: str | Path) -> Self:
+    def open(cls, folder: str | Path) -> GraphStore:
         """Open a store, whose files must have the sizes and types that `store.json` states. Nothing else is read.
 
         Args:
@@ -112,7 +112,7 @@ class GraphStore:
         return cls(folder, header, arrays)
 
     @classmethod
-    def write(cls, graph: Graph, folder: str | Path) -> Self:
+    def write(cls, graph: Graph, folder: str | Path) -> GraphStore:
         """Write a graph into a new folder, which exists with all of its files or not at all.
 
         Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -46,7 +46,7 @@ class ArrayWriter:
         self.file.write(np.ascontiguousarray(rows, self.dtype).data)
         self.rows += len(rows)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> ArrayWriter:
         return self
 
     def __exit__(self, *error: object) -> None:

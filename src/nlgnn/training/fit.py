@@ -257,7 +257,7 @@ class _Training:
                 self.pace = Pace(torch.get_num_threads())
                 yield waiting, at_once
 
-    def _trial_step(self, job: Job) -> Callable[[], None]:
+    def _trial_step(self, job: Job) -> Callable[[], object]:
         trial = Alone([self._new(replace(job, run=replace(job.run)))], self.inputs, self.y)
         return lambda: trial.step(trial.forward()[1], [True])
 
