@@ -1,7 +1,8 @@
 r"""Mixers: how embeddings of all nodes are combined, along a sorted order or by attention over all pairs.
 
-:class:`SortedConv` is the non-local step of Liu, Wang and Ji (TPAMI 2021). With sort keys :math:`k` and factors
-:math:`a` of a :class:`~nlgnn.nn.orders.Ranking`
+:class:`SortedConv` is the non-local step of Liu, Wang and Ji, `"Non-Local Graph Neural Networks"
+<https://doi.org/10.1109/TPAMI.2021.3134200>`_, TPAMI 2021. With sort keys :math:`k` and factors :math:`a` of a
+:class:`~nlgnn.nn.orders.Ranking`
 
 .. math::
     \pi = \mathrm{argsort}(\mathrm{round}(k)), \quad S_p = a_{\pi(p)} z_{\pi(p)}, \quad

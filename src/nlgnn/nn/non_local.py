@@ -1,4 +1,8 @@
-r"""NonLocal: local embedding, sorted order, convolution along it, classifier (Liu, Wang and Ji, TPAMI 2021).
+r"""NonLocal: local embedding, sorted order, convolution along it, classifier.
+
+From Liu, Wang and Ji, `"Non-Local Graph Neural Networks" <https://doi.org/10.1109/TPAMI.2021.3134200>`_, TPAMI 2021.
+With the mixer of :mod:`nlgnn.nn.mixing` and the orders of :mod:`nlgnn.nn.orders`, and embeddings :math:`z` and
+:math:`\hat{z}` of `n` rows and `embedding_channels` columns, the model computes
 
 .. math::
     z = \mathrm{local}(X, A), \quad \hat{z} = \mathrm{mixer}(z, \mathrm{order}(z)), \quad

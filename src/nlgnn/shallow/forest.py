@@ -1,4 +1,12 @@
-"""Forest: extra trees (scikit-learn) on a table of neighbour features, stored as arrays of tree nodes."""
+r"""Forest: extra trees (scikit-learn) on a table of neighbour features, stored as arrays of tree nodes.
+
+From Geurts, Ernst and Wehenkel, `"Extremely randomized trees" <https://doi.org/10.1007/s10994-006-6226-1>`_, Machine
+Learning 2006. With the row :math:`t_v` of a node in the table and the class shares :math:`h_r(t)` of the training nodes
+in the leaf that a row reaches in tree r of T,
+
+.. math::
+    p_v = \frac{1}{T} \sum_{r=1}^{T} h_r(t_v).
+"""
 
 from __future__ import annotations
 

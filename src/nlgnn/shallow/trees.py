@@ -1,4 +1,16 @@
-"""Trees: gradient boosting (LightGBM) on a table of neighbour features."""
+r"""Trees: gradient boosting (LightGBM) on a table of neighbour features.
+
+From Ke et al., `"LightGBM: A Highly Efficient Gradient Boosting Decision Tree"
+<https://papers.nips.cc/paper/6907-lightgbm-a-highly-efficient-gradient-boosting-decision-tree>`_, NeurIPS 2017. With
+the row :math:`t_v` of a node in the table, the learning rate :math:`\eta` and one regression tree :math:`h_{rc}` per
+round and class,
+
+.. math::
+    p_v = \mathrm{softmax}(F_M(t_v)), \qquad F_r(t)_c = F_{r-1}(t)_c + \eta\, h_{rc}(t).
+
+Two classes share one tree per round, with a sigmoid in place of the softmax. Validation chooses the number of rounds
+:math:`M`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-r"""CPGCN (CPGNN; Zhu et al., AAAI 2021): class beliefs that are propagated with a learned class compatibility.
+r"""CPGCN, also known as CPGNN: class beliefs that are propagated with a learned class compatibility.
 
-Let `drop` be inverted dropout, :math:`A` the adjacency matrix (ones or edge weights), :math:`D` its row sums and
-:math:`\tilde{L} = -D^{-1/2} A D^{-1/2}`. The model computes
+From Zhu et al., `"Graph Neural Networks with Heterophily" <https://arxiv.org/abs/2009.13566>`_, AAAI 2021. Let `drop`
+be inverted dropout, :math:`A` the adjacency matrix (ones or edge weights), :math:`D` its row sums and :math:`\tilde{L}
+= -D^{-1/2} A D^{-1/2}`. The model computes
 
 .. math::
     \text{MLP prior:}\; R &= \mathrm{relu}(\mathrm{drop}(X W_1)) W_2 \\

@@ -1,7 +1,8 @@
-r"""FAGCN: a sum over neighbours with signed gates between -1 and 1 (Bo et al., AAAI 2021).
+r"""FAGCN: a sum over neighbours with signed gates between -1 and 1.
 
-Let :math:`d` be the degrees in the undirected graph without self loops and `drop` inverted dropout. The layers
-:math:`l = 1 \dots L`, each with its own :math:`g_l` and :math:`b_l`, compute
+From Bo et al., `"Beyond Low-frequency Information in Graph Convolutional Networks"
+<https://arxiv.org/abs/2101.00797>`_, AAAI 2021. Let :math:`d` be the degrees in the undirected graph without self loops
+and `drop` inverted dropout. The layers :math:`l = 1 \dots L`, each with its own :math:`g_l` and :math:`b_l`, compute
 
 .. math::
     H^{(0)} &= \mathrm{drop}(\mathrm{relu}(\mathrm{drop}(X) W_1 + b_1)) \\

@@ -1,7 +1,7 @@
 r"""GCNII: a deep GCN with initial residuals and identity mappings.
 
-From Chen et al., "Simple and Deep Graph Convolutional Networks", ICML 2020. With the operator :math:`\hat{A}` of GCN
-and :math:`\beta_l = \log(\theta / l + 1)`, the model computes
+From Chen et al., `"Simple and Deep Graph Convolutional Networks" <https://arxiv.org/abs/2007.02133>`_, ICML 2020. With
+the operator :math:`\hat{A}` of GCN and :math:`\beta_l = \log(\theta / l + 1)`, the model computes
 
 .. math::
     H_0 &= \mathrm{relu}(\mathrm{drop}(X) W_{first} + b_{first}) \\

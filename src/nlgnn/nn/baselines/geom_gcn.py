@@ -1,5 +1,6 @@
-r"""Geom-GCN (Pei et al., ICLR 2020): neighbours in the graph and in a latent space, with one weight per quadrant.
+r"""Geom-GCN: neighbours in the graph and in a latent space, with one weight per quadrant.
 
+From Pei et al., `"Geom-GCN: Geometric Graph Convolutional Networks" <https://arxiv.org/abs/2002.05287>`_, ICLR 2020.
 Every node has a position in a plane. Each pair of neighbours, in the graph or in the plane, lies in one of Q divisions:
 {graph, latent} x {4 quadrants}, and one for the self loop; with a single neighbourhood, Q is five. Let :math:`E^*` be
 all pairs and :math:`\deg^*(v)` the number of pairs that end in :math:`v`. With one weight per division,

@@ -1,7 +1,9 @@
-r"""H2GCN: separate embeddings of a node, its neighbours and its two-hop neighbours (Zhu et al., NeurIPS 2020).
+r"""H2GCN: separate embeddings of a node, its neighbours and its two-hop neighbours.
 
-Let :math:`A_1` and :math:`A_2` be the 0/1 matrices of nodes at distance 1 and at distance exactly 2, without self
-loops, each entry divided by the roots of the degrees of both nodes in that matrix. With inverted dropout `drop`,
+From Zhu et al., `"Beyond Homophily in Graph Neural Networks: Current Limitations and Effective Designs"
+<https://arxiv.org/abs/2006.11468>`_, NeurIPS 2020. Let :math:`A_1` and :math:`A_2` be the 0/1 matrices of nodes at
+distance 1 and at distance exactly 2, without self loops, each entry divided by the roots of the degrees of both nodes
+in that matrix. With inverted dropout `drop`,
 
 .. math::
     R_0 &= \sigma(X W_e), \qquad R_k = [A_1 R_{k-1} \,\|\, A_2 R_{k-1}], \quad k = 1 \dots K \\

@@ -1,8 +1,8 @@
 r"""LINKX: separate embeddings of the adjacency matrix and the features, which are then mixed.
 
-From Lim et al., "Large Scale Learning on Non-Homophilous Graphs: New Benchmarks and Strong Simple Methods", NeurIPS
-2021. The rows of the adjacency matrix A, which contains the edge weights if there are any, serve as additional features
-of the nodes:
+From Lim et al., `"Large Scale Learning on Non-Homophilous Graphs: New Benchmarks and Strong Simple Methods"
+<https://arxiv.org/abs/2110.14446>`_, NeurIPS 2021. The rows of the adjacency matrix A, which contains the edge weights
+if there are any, serve as additional features of the nodes:
 
 .. math::
     H_A = \mathrm{MLP}_A(A), \quad H_X = \mathrm{MLP}_X(X), \quad

@@ -1,7 +1,8 @@
-r"""SimP-GCN (Jin et al., WSDM 2021): a learned balance of neighbours and nodes with similar features.
+r"""SimP-GCN: a learned balance of neighbours and nodes with similar features.
 
-Let :math:`\hat{A} = \tilde{D}^{-1/2} (A + I) \tilde{D}^{-1/2}`, where :math:`A` contains the edge weights or ones, let
-:math:`S` be the cosine similarities of each node with its most similar nodes (see below), and let
+From Jin et al., `"Node Similarity Preserving Graph Convolutional Networks" <https://arxiv.org/abs/2011.09643>`_, WSDM
+2021. Let :math:`\hat{A} = \tilde{D}^{-1/2} (A + I) \tilde{D}^{-1/2}`, where :math:`A` contains the edge weights or
+ones, let :math:`S` be the cosine similarities of each node with its most similar nodes (see below), and let
 :math:`\hat{A}_f = D_S^{-1/2} S D_S^{-1/2}`, where :math:`D_S` contains the row sums. A layer has two gates per node
 
 .. math::
