@@ -17,6 +17,7 @@ from benchmarks.timing import compare, paired_ratio, side_by_side, stopwatch, th
 from nlgnn.nn import GCN, GraphSAGE
 from nlgnn.nn.base import prepare
 from nlgnn.nn.kernels.sparse import SparseProduct
+from nlgnn.nn.layers import times as multiply
 from nlgnn.training.device import allocation
 
 HIDDEN, DROPOUT = 64, 0.2
@@ -105,6 +106,7 @@ def products(inputs: tuple[Any, ...], num_layers: int, num_classes: int) -> Call
     A layer multiplies by two weights of `HIDDEN` columns, and propagates once.
     """
     x, operator = inputs
+    transposed = x.t() if isinstance(x, Tensor) else x.transpose
     layers = torch.randn(num_layers, x.shape[0], HIDDEN)
     weight, outer = torch.randn(HIDDEN, HIDDEN), torch.randn(x.shape[0], num_classes)
     first, last = torch.randn(x.shape[1], HIDDEN), torch.randn(HIDDEN, num_classes)
@@ -118,10 +120,10 @@ def products(inputs: tuple[Any, ...], num_layers: int, num_classes: int) -> Call
             for gradient in (h, returned):
                 gradient @ weight.t()
                 h.t() @ gradient
-        x @ first
+        multiply(x, first)
         layers[-1] @ last
         outer @ last.t()
         layers[-1].t() @ outer
-        x.t() @ layers[0]
+        multiply(transposed, layers[0])
 
     return run
