@@ -49,11 +49,10 @@ autodoc_default_options = {
     "members": True,
     "inherited-members": "BaseEstimator, BaseModel, ClassifierMixin, Exception, Model, Module, tuple",
     "member-order": "bysource",
-    # made by scikit-learn, with links to its own site
-    "exclude-members": "get_metadata_routing, set_fit_request, set_score_request",
+    # made by PyTorch, pydantic and scikit-learn, with links to their own sites
+    "exclude-members": "activation, get_metadata_routing, model_config, set_fit_request, set_score_request",
 }
 autodoc_typehints = "description"
-autodoc_typehints_description_target = "documented"
 autosummary_generate = True
 napoleon_google_docstring = napoleon_numpy_docstring = True
 toc_object_entries = False
@@ -61,6 +60,8 @@ add_module_names = False
 
 # Pages in HTML
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["math.css"]
 smartquotes = False  # options begin with two hyphens
 html_title = f"nlgnn {release}"
 html_show_copyright = html_copy_source = html_show_sourcelink = False

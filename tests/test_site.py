@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,22 @@ def test_public_names_are_documented(name: str) -> None:
         assert "Returns:" in text
 
 
+OWN = {"Model", "ShallowModel", "NeighbourVote", "MLP", "Logistic", "KernelClassifier"}  # no paper, or a textbook's
+MODELS = [
+    name
+    for name, one in ((name, getattr(nlgnn, name)) for name in nlgnn.__all__)
+    if inspect.isclass(one) and issubclass(one, nlgnn.Model | nlgnn.ShallowModel) and name not in OWN
+]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_have_equations_and_a_paper(name: str) -> None:
+    model = getattr(nlgnn, name)
+    text = sys.modules[getattr(model, "wrapper", model).__module__].__doc__ or ""
+    assert ".. math::" in text
+    assert re.search(r'`"[^"]+"\s+<https://[^>]+>`_', text)
+
+
 @pytest.mark.slow
 def test_site_is_built_with_its_notebooks(tmp_path: Path) -> None:
     """Sphinx runs the notebooks and ends with an error at the first warning, such as a link that leads nowhere."""
@@ -49,6 +66,11 @@ def test_site_is_built_with_its_notebooks(tmp_path: Path) -> None:
     assert "--time-budget" in train
     assert all((site / "reference" / "commands" / f"{name}.html").exists() for name in COMMANDS)
     assert "<math" in (site / "concepts" / "non_local.html").read_text()
+    api = {path.stem: path.read_text() for path in (site / "reference" / "api").glob("*.html")}
+    assert [name for name, text in api.items() if "FieldInfo" in text] == []
+    assert "Float[Tensor, 'n f']" in unescape(re.sub("<[^>]+>", "", api["nlgnn.GCN"]))  # shapes
+    assert "<strong>weight_decay</strong>" in api["nlgnn.Recipe"]
+    assert "<math" in api["nlgnn.NLGCN"]
     assert (site / "searchindex.js").stat().st_size > 10_000
 
 

@@ -1,12 +1,17 @@
 r"""NonLocal: local embedding, sorted order, convolution along it, classifier.
 
 From Liu, Wang and Ji, `"Non-Local Graph Neural Networks" <https://doi.org/10.1109/TPAMI.2021.3134200>`_, TPAMI 2021.
-With the mixer of :mod:`nlgnn.nn.mixing` and the orders of :mod:`nlgnn.nn.orders`, and embeddings :math:`z` and
-:math:`\hat{z}` of `n` rows and `embedding_channels` columns, the model computes
+With the local embeddings :math:`z` of `n` nodes, a learned vector :math:`c`, the sorted order :math:`\pi` and two
+convolutions along it, the model computes
 
 .. math::
-    z = \mathrm{local}(X, A), \quad \hat{z} = \mathrm{mixer}(z, \mathrm{order}(z)), \quad
-    \mathrm{logits} = [z \,\|\, \hat{z}] W + b
+    z &= \mathrm{local}(X, A), \quad a = z c, \quad \pi = \mathrm{argsort}(a) \\
+    S_p &= a_{\pi(p)} z_{\pi(p)}, \quad \hat{z}_{\pi(p)} = \mathrm{conv}_2(\mathrm{relu}(\mathrm{conv}_1(S)))_p \\
+    \mathrm{logits} &= [z \,\|\, \hat{z}] W + b
+
+where :math:`z`, :math:`S` and :math:`\hat{z}` have the shape `[n, embedding_channels]`, the scores :math:`a` the shape
+`[n]`, and the logits the shape `[n, out_channels]`. Other orders are in :mod:`nlgnn.nn.orders`, and other ways to mix
+in :mod:`nlgnn.nn.mixing`.
 """
 
 from __future__ import annotations
