@@ -194,8 +194,10 @@ def get_system(name: str) -> System:
     """Return a model by name, in any case, with or without hyphens."""
     if ":" in name and name not in SYSTEMS:
         raise OptionError(f"model {name!r} is a class of your own, which is not imported yet.", f"Pass --model {name}.")
+    if name in SYSTEMS:
+        return SYSTEMS[name]
     names = {_plain(known): known for known in SYSTEMS} | SETTINGS["aliases"]
-    system = SYSTEMS.get(name) or SYSTEMS.get(names.get(_plain(name), ""))
+    system = SYSTEMS.get(names.get(_plain(name), ""))
     if system is None:
         raise OptionError(f"there is no model {name!r}.", nearest(name, list(SYSTEMS)))
     return system
