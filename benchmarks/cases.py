@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from benchmarks import deep, scale, shallow, steps, trainings, whole_command
+from benchmarks import deep, scale, shallow, steps, trainings, waits, whole_command
 from benchmarks.peers import PYG_CSR, PYG_SPARSE
+from benchmarks.roofline import measure_roofline
 from benchmarks.scale import BOTH, BY_STRUCTURE, LEARNED, NODES, STRUCTURE, Job
 from benchmarks.steps import QUICK, SHORT, Effort, Problem
 from benchmarks.timing import LARGE_GRAPH_THREADS, cores_of_others, environment, is_quiet, measure_machine, usage
@@ -83,6 +84,9 @@ SIZES_OF = {
     "O(n²) attention": SIZES[:3],
     LEARNED: (10_000, GROWTH_FROM, 1_000_000),
     STRUCTURE: (10_000, GROWTH_FROM, 300_000, 1_000_000, NODES),
+    scale.DEEP: (10_000, GROWTH_FROM, 1_000_000),
+    "trees": (10_000, 30_000, GROWTH_FROM),
+    "kernel": (30_000, GROWTH_FROM, 300_000),  # with landmarks
 }
 SLOW = ("NLGAT", "O(n²) attention")
 
@@ -122,6 +126,19 @@ def quick_cases() -> list[Case]:
             )
             for what in (shallow.TABLE, shallow.TREES, shallow.KERNEL)
         ),
+        Case(
+            f"shallow-ridge-{graph}",
+            "kernel compared with KernelRidge alone",
+            graph,
+            partial(shallow.measure_kernel, graph, QUICK),
+        ),
+        Case(
+            "wait-read-1500",
+            READ,
+            as_size(1500),
+            partial(waits.measure_wait, waits.Wait(partial(waits.tables, 1500), 1)),
+        ),
+        Case(f"roofline-{graph}", ROOFLINE, graph, partial(_roofline, partial(Problem.named, graph), None)),
         Case(f"overhead-{graph}", OVERHEAD, graph, partial(steps.measure_overhead, graph, QUICK)),
         Case(f"search-{graph}", SEARCH, graph, partial(trainings.measure_search, graph, QUICK), SEARCH_GOAL),
         Case(f"systems-{graph}", EVERY_SYSTEM, graph, partial(steps.measure_systems, graph, QUICK)),
@@ -142,6 +159,24 @@ DEEP_PRODUCTS = "deep residual {}, {} × 64, batch norm, one training step compa
 COMMAND = "whole command: NLGCN, ten splits × 200 epochs"
 SEARCH = "NLMLP, search of 36 settings × 10 splits × 200 epochs"
 THREADS = "NLGCN, one training step, more threads than one"
+ROOFLINE = "roofline: products of a training step"
+READ = "reading of two CSV tables"
+WAITS = {  # CPU seconds
+    "typo": (
+        "nlgnn trian: a misspelt command is answered",
+        "",
+        waits.Wait(waits.typo, code=2),
+        Goal("at most", 1, "s"),
+    ),
+    "training": ("nlgnn train until training begins", "texas", waits.Wait(waits.training), Goal("at most", 3, "s")),
+    "report": (
+        "nlgnn report of NLGCN, imports included",
+        "minesweeper",
+        waits.Wait(partial(waits.report, "minesweeper")),
+        Goal("at most", 1.5, "s"),
+    ),
+    "tables": ("nlgnn reproduce --table", "", waits.Wait(waits.reproduced_tables, 3), None),
+}
 EVERY_SYSTEM = "every local and compared system, one training step"
 
 
@@ -164,6 +199,13 @@ def _small_cases(effort: Effort) -> Iterator[Case]:
         yield Case(f"shallow-{name}", what, graph, partial(shallow.measure_shallow, graph, what, 10), most_seconds)
     measure = partial(shallow.measure_trees, "tolokers", effort)
     yield Case("shallow-lightgbm-tolokers", "trees compared with LightGBM alone, one split", "tolokers", measure)
+    measure = partial(shallow.measure_kernel, "squirrel", effort)
+    yield Case("shallow-ridge-squirrel", "kernel compared with KernelRidge alone, one split", "squirrel", measure)
+    for name, (what, on, wait, most) in WAITS.items():
+        yield Case(f"wait-{name}", what, on, partial(waits.measure_wait, wait), most)
+    for graph, depth in (("texas", None), ("squirrel", None), ("tolokers", 8)):
+        measure = partial(_roofline, partial(Problem.named, graph), depth)
+        yield Case(f"roofline-{graph}", ROOFLINE, graph, measure)
     for graph in STEP_GOALS:
         yield Case(f"overhead-{graph}", OVERHEAD, graph, partial(steps.measure_overhead, graph, effort))
     yield _both_case(LARGE, 20)
@@ -188,6 +230,10 @@ def _small_cases(effort: Effort) -> Iterator[Case]:
         yield Case(f"systems-{graph}", EVERY_SYSTEM, graph, partial(steps.measure_systems, graph, effort))
 
 
+def _roofline(make: Callable[[], Problem], layers: int | None) -> dict[str, Any]:
+    return measure_roofline(make(), layers)
+
+
 def _peer_case(name: str, what: str, graph: str, measure: Callable[[], dict[str, Any]], goal: float) -> Case:
     peer = PYG_CSR if what == DEEP else PYG_SPARSE  # features of deep models are dense
     return Case(name, what, graph, measure, Goal("at least", goal), peer=peer)
@@ -200,6 +246,11 @@ def _large_cases() -> Iterator[Case]:
     yield _scale_case("NLGCN", NODES, 3, on_disk=True)
     for nodes in (GROWTH_FROM, NODES):
         yield _both_case(nodes, 5)
+    measure = partial(_roofline, partial(scale.made_problem, NODES), None)
+    yield Case(f"roofline-{NODES}", ROOFLINE, as_size(NODES), measure, large=True)
+    for nodes in (GROWTH_FROM, 3_000_000):
+        measure = partial(waits.measure_wait, waits.Wait(partial(waits.tables, nodes), 1))
+        yield Case(f"wait-read-{nodes}", READ, as_size(nodes), measure, large=True)
     for nodes in (300_000, NODES):
         measure = partial(scale.measure, Job(BY_STRUCTURE, nodes, 5))
         yield Case(f"structure-{nodes}", BY_STRUCTURE_STEP, as_size(nodes), measure, STRUCTURE_GOAL, large=True)

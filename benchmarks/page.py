@@ -30,6 +30,10 @@ CAPTION = (
     "less own threads."
 )
 WEAKER = "weaker peer"
+ROOF_CAPTION = (
+    "Limit: the longer of the flops at the measured rate of a square product and a copy of as many bytes; of a step, "
+    "the sum over its products. Goal: half of the limit in sparse and dense products."
+)
 SYSTEMS_CAPTION = (
     "A training step, its median; its ratio to that of GCN, median and quartiles over rounds in which all take turns; "
     "and the time of preparing the graph once. One thread, hidden 48, else each system's own defaults: dropout 0.5, "
@@ -49,7 +53,7 @@ def results_page(cases: Sequence[Case], results: Results) -> str:
             {
                 "system": row["system"],
                 "nodes": f"{row['nodes']:,}",
-                "seconds per epoch": as_time(row["seconds"]),
+                "seconds per epoch, or fit": as_time(row["seconds"]),
                 "per node": as_time(row["seconds"] / row["nodes"]),
                 "peak memory": f"{row['peak GiB']:.2f} GiB",
             }
@@ -60,6 +64,10 @@ def results_page(cases: Sequence[Case], results: Results) -> str:
             f"## Growth with the graph\n\n![Seconds per epoch against nodes](scaling.svg)\n\n{markdown_table(table)}\n"
             f"Fitted exponents of the number of nodes: {fitted}.\n"
         )
+    if rows := roof_rows(cases, results):
+        parts.append(f"## Roofline\n\n{markdown_table(rows)}\n{ROOF_CAPTION}\n")
+    if rows := profile_rows(cases, results):
+        parts.append(f"## Where users wait\n\n{markdown_table(rows)}\nShares of the time by package (cProfile).\n")
     if rows := system_rows(cases, results):
         parts.append(f"## Every system compared with GCN\n\n{markdown_table(rows)}\n{SYSTEMS_CAPTION}\n")
     machines = [result for name, result in results.items() if name.startswith("machine-")]
@@ -162,7 +170,7 @@ def goal_rows(cases: Iterable[Case], results: Results) -> list[dict[str, str]]:
             peak = result["peak GiB"]
             compared = {"ours": f"{peak:.2f} GiB", "against": case.against, "ratio": ""}
             rows.append(about | compared | _verdict(case.goal, peak) | threads)
-        elif case.goal and case.goal.unit == "s":
+        elif "ratios" not in result and "means" in result:
             compared = {"ours": as_time(result["means"]["ours"]), "against": "", "ratio": ""}
             rows.append(about | compared | _verdict(case.goal, result["means"]["ours"]) | threads)
         elif "ratios" in result and not case.name.startswith("systems-"):
@@ -249,6 +257,38 @@ def system_rows(cases: Iterable[Case], results: Results) -> list[dict[str, str]]
                 row[f"{case.on}, to gcn"] = as_ratio(result["ratios"][system]) if system in result["ratios"] else ""
                 row[f"{case.on}, once"] = as_time(result["prepared once"][system])
     return list(rows.values())
+
+
+def roof_rows(cases: Iterable[Case], results: Results) -> list[dict[str, str]]:
+    """Return one row per product of a step, and one per step: what it needs, and the share of the limit it reaches."""
+    return [
+        {
+            "graph": case.on,
+            "work": roof["what"],
+            "times per step": str(roof["calls"]),
+            "MFLOP": f"{roof['flops'] / 1e6:,.2f}",
+            "MB": f"{roof['bytes'] / 1e6:,.2f}",
+            "measured": as_time(roof["seconds"]),
+            "limit": as_time(roof["limit"]),
+            "share reached": f"{100 * roof['share']:.0f} %",
+        }
+        for case in cases
+        for roof in results.get(case.name, {}).get("roofs", ())
+    ]
+
+
+def profile_rows(cases: Iterable[Case], results: Results) -> list[dict[str, str]]:
+    """Return one row per command that users wait for, with the packages in which most of its time goes."""
+    return [
+        {
+            "what": case.what,
+            "graph": case.on,
+            "seconds": as_time(results[case.name]["means"]["ours"]),
+            "where": ", ".join(f"{name} {100 * share:.0f} %" for name, share in results[case.name]["profile"].items()),
+        }
+        for case in cases
+        if "profile" in results.get(case.name, {})
+    ]
 
 
 def scaling_rows(results: Results) -> list[dict[str, Any]]:

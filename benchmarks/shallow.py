@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import softmax
 
 from benchmarks.peers import NotEqualError
 from benchmarks.steps import THREADS, Effort
@@ -18,7 +19,9 @@ from nlgnn.datasets import CATALOG, load_graph
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.shallow import KernelClassifier, ShallowModel, Trees
+from nlgnn.shallow.kernel_votes import kernel_by_number
 from nlgnn.shallow.neighbour_table import Blocks, fill_table, make_plan, neighbour_table
+from nlgnn.shallow.similarity import similarities_of
 from nlgnn.shallow.trees import LARGEST_LEAF, PATIENCE
 
 TABLE, TREES, KERNEL = "table of neighbour features", "trees, one split", "kernel, one split"
@@ -48,9 +51,13 @@ def make_table(graph: Graph) -> None:
 
 def fits(graph: Graph, model: Callable[[], ShallowModel], rounds: int) -> Iterable[Callable[[], object]]:
     """Yield a function per public split that fits a new model and predicts."""
-    dataset = CATALOG[graph.name]
-    for split in make_splits(graph, dataset.protocols[0], rounds):
-        yield partial(fit_and_predict, model, graph, split, dataset.metric)
+    for split in make_splits(graph, protocol_of(graph), rounds):
+        yield partial(fit_and_predict, model, graph, split, CATALOG[graph.name].metric)
+
+
+def protocol_of(graph: Graph) -> str:
+    """Return the protocol of the public splits, or random splits for a graph without any."""
+    return next(iter(CATALOG[graph.name].protocols), "random-60")
 
 
 def fit_and_predict(model: Callable[[], ShallowModel], graph: Graph, split: Split, metric: str) -> None:
@@ -99,7 +106,7 @@ def measure_trees(name: str, effort: Effort) -> dict[str, Any]:
     """Time `Trees` on a table that is there and LightGBM alone with the same parameters on the same table."""
     graph = load_graph(name, allow_unverified=True)
     dataset = CATALOG[graph.name]
-    split = make_splits(graph, dataset.protocols[0], 1)[0]
+    split = make_splits(graph, protocol_of(graph), 1)[0]
     model = Trees().fit(graph, split, dataset.metric, 0)
     assert isinstance(model, Trees)
     peer = partial(lightgbm_alone, model, graph, split, dataset.metric, 0)
@@ -112,3 +119,33 @@ def measure_trees(name: str, effort: Effort) -> dict[str, Any]:
         }
         times = side_by_side(sides, effort.rounds, effort.seconds)
         return compare(times, "a fit with prediction of all nodes; the table of neighbour features is there for both")
+
+
+def kernel_ridge_alone(model: KernelClassifier, graph: Graph) -> Float[np.ndarray, "n c"]:
+    """Solve for the votes of a fitted `KernelClassifier` with scikit-learn, and predict all nodes."""
+    from sklearn.kernel_ridge import KernelRidge
+
+    votes = model.votes
+    compare = kernel_by_number(similarities_of(graph), votes.kernels, votes.anchors)
+    targets = np.eye(graph.num_classes, dtype=np.float32)[graph.y[votes.anchors]] - votes.mean
+    solved = KernelRidge(alpha=votes.ridge, kernel="precomputed").fit(compare(votes.anchors), targets)
+    scores = solved.predict(compare(np.arange(graph.num_nodes))) + votes.mean
+    return np.asarray(softmax(scores / votes.temperature, axis=1))
+
+
+def measure_kernel(name: str, effort: Effort) -> dict[str, Any]:
+    """Time `KernelClassifier`, which searches for kernels and a ridge, and scikit-learn with those that it chose."""
+    graph = load_graph(name, allow_unverified=True)
+    metric = CATALOG[graph.name].metric
+    split = make_splits(graph, protocol_of(graph), 1)[0]
+    model = KernelClassifier().fit(graph, split, metric, 0)
+    peer = partial(kernel_ridge_alone, model, graph)
+    with threads_in_use(THREADS):
+        if not np.allclose(model.predict(graph), peer(), atol=1e-3):
+            raise NotEqualError("KernelClassifier and KernelRidge predict other probabilities.", "Nothing was timed.")
+        sides = {
+            "ours, with search": stopwatch(partial(fit_and_predict, KernelClassifier, graph, split, metric)),
+            "KernelRidge, no search": stopwatch(peer),
+        }
+        times = side_by_side(sides, effort.rounds, effort.seconds)
+        return compare(times, "a fit with prediction of all nodes; similarities of nodes are there for both")

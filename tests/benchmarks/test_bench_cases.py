@@ -48,6 +48,8 @@ def test_goals() -> None:
         expected[f"scale-{system}-{NODES}"] = Goal("at most", limit, "GiB")
     for name, seconds in {"table-tolokers": 3, "trees-tolokers": 2, "kernel-squirrel": 2}.items():
         expected[f"shallow-{name}"] = Goal("at most", seconds, "s")
+    for name, seconds in {"typo": 1, "training": 3, "report": 1.5}.items():
+        expected[f"wait-{name}"] = Goal("at most", seconds, "s")
     expected |= {f"structure-{nodes}": Goal("at most", 5) for nodes in (300_000, NODES)}
     assert goals == expected
 
@@ -82,7 +84,7 @@ def test_choice() -> None:
 
     kinds = {name.partition("-")[0] for name in chosen()}
     steps = {"step", "gat", "deep", "products", "overhead", "systems"}
-    assert kinds == {"machine", "shallow", "splits", "search", "threads", "command"} | steps
+    assert kinds == {"machine", "shallow", "splits", "search", "threads", "command", "wait", "roofline"} | steps
     assert chosen(large=True) == [case.name for case in listed]
     assert chosen("gat", "step-texas") == ["step-texas", "gat-chameleon", "gat-squirrel", "gat-pubmed"]
     assert len(chosen("scale-nlgat")) == 4  # named, so not left out

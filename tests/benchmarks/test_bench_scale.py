@@ -22,6 +22,12 @@ def test_every_system_is_trained(system: str) -> None:
     assert result["threads"] == scale.LARGE_GRAPH_THREADS
 
 
+def test_models_without_gradient_training_are_fitted_once() -> None:
+    result = work(Job("trees", nodes=100, epochs=1))
+    assert (result["system"], result["rounds"]) == ("trees", 1)
+    assert result["seconds"]["ours"]["median"] > 0
+
+
 def test_features_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     train = scale.train
