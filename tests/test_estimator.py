@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from each_of import each_of
 from nlgnn import Graph, NodeClassifier, load_graph
 from nlgnn.errors import NlgnnError, OptionError
-from nlgnn.estimator import learning_splits
+from nlgnn.graph.splits import learning_splits
 
 GRAPH = load_graph("mushroom-body")
 NAMES = np.array(GRAPH.class_names)[GRAPH.y]

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from nlgnn.errors import DataError, OptionError, RunFolderError
 from nlgnn.graph.graph import Graph
-from nlgnn.graph.splits import OWN_PROTOCOLS, Split
+from nlgnn.graph.splits import learning_splits, own_splits
 from nlgnn.models.build import configure, default_metric
 from nlgnn.selection.auto import choose_model, race_metric
 from nlgnn.selection.clock import DEFAULT_BUDGET
@@ -32,7 +31,6 @@ from nlgnn.training.stored_run import checked_classifier, first_fault
 from nlgnn.training.train import AUTO
 from nlgnn.training.trained import Member, largest, mean_of_members, mean_weights
 
-VALIDATION_SHARE = 0.25
 # Attributes of a fitted model that are saved as they are.
 SAVED = (
     *("model_", "temperatures_", "num_features_", "num_nodes_", "names_hash_", "weighted_"),
@@ -151,17 +149,16 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Nodes, y: object = None) -> NodeClassifier:
         """Fit on a labelled graph, or on the labels of some nodes of `self.graph`.
 
-        Parameters
-        ----------
-        X : Graph or array-like of shape (n_nodes,)
-            A graph with labels, or numbers of nodes.
-        y : array-like of shape (n_nodes,), default=None
-            Labels of the nodes. Not given with a graph.
+        Args:
+            X: A graph with labels, or numbers of nodes.
+            y: Labels of the nodes. Not given with a graph.
 
-        Returns
-        -------
-        self : NodeClassifier
+        Returns:
             The fitted estimator.
+
+        Raises:
+            OptionError: If a parameter does not exist or cannot take its value.
+            DataError: If nodes and labels do not fit each other or the graph, or if too few nodes have labels.
         """
         given = self._checked_options()
         if isinstance(X, Graph):
@@ -243,15 +240,14 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Nodes | None = None) -> NDArray[np.floating]:
         """Return calibrated probabilities of classes.
 
-        Parameters
-        ----------
-        X : Graph or array-like of shape (n_nodes,), default=None
-            A graph, or numbers of nodes of the fitted graph. None stands for all nodes of the fitted graph.
+        Args:
+            X: A graph, or numbers of nodes of the fitted graph. None stands for all nodes of the fitted graph.
 
-        Returns
-        -------
-        probabilities : ndarray of shape (n_nodes, n_classes)
+        Returns:
             The mean over runs, each calibrated on its validation nodes.
+
+        Raises:
+            DataError: If the graph has other columns of features, or other nodes and the model knows nodes by number.
         """
         check_is_fitted(self)
         graph = self._checked(X if isinstance(X, Graph) else self.graph_)
@@ -262,7 +258,14 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return chosen
 
     def predict(self, X: Nodes | None = None) -> NDArray[Any]:
-        """Return the class of each node by threshold, costs or probability, for `X` as in `predict_proba`."""
+        """Return the class of each node by threshold, costs or probability.
+
+        Args:
+            X: A graph, or numbers of nodes of the fitted graph. None stands for all nodes of the fitted graph.
+
+        Returns:
+            The classes, as given to `fit`.
+        """
         probabilities = self.predict_proba(X)
         return np.asarray(self.classes_[self.decision_.labels(probabilities)])
 
@@ -270,14 +273,23 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the accuracy, from 0 to 1, on the labels of a graph or on the given labels.
 
         On the fitted graph the score is optimistic, since most of its labels were used in training.
+
+        Args:
+            X: A graph with labels, or numbers of nodes of the fitted graph.
+            y: Labels of the nodes. Not given with a graph.
+            sample_weight: Weights of the nodes. Not given with a graph.
+
+        Returns:
+            The share of nodes whose class is predicted.
+
+        Raises:
+            OptionError: If labels or weights are given with a graph, or if the graph has no labels.
         """
         from sklearn.metrics import accuracy_score
 
         if isinstance(X, Graph):
             if y is not None or sample_weight is not None or not X.labelled.any():
-                raise OptionError(
-                    "a graph is scored by its own labels.", "Give labels in the graph, or node numbers and y."
-                )
+                raise OptionError("a graph is scored by its own labels.", "Give a labelled graph, or numbers and y.")
             known = X.labelled
             names = np.array(X.class_names)[X.y[known]]
             return float(accuracy_score(names, self.predict(X).astype(str)[known]))
@@ -299,7 +311,14 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return without_weights(graph, self.model_) if unexpected else graph
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to a new folder of JSON and safetensors files, without the graph."""
+        """Write the fitted model to a new folder of JSON and safetensors files, without the graph.
+
+        Args:
+            path: The folder, which must not exist.
+
+        Raises:
+            RunFolderError: If the folder exists or cannot be written.
+        """
         check_is_fitted(self)
         parameters = {name: value for name, value in self.get_params().items() if name != "graph"}
         saved = {
@@ -323,7 +342,19 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, path: str | Path, graph: Graph) -> NodeClassifier:
-        """Read a fitted model, for the graph that it was fitted on or one with the same features."""
+        """Read a fitted model, for the graph that it was fitted on or one with the same features.
+
+        Args:
+            path: A folder that `save` wrote.
+            graph: The graph for which nodes are predicted without another one.
+
+        Returns:
+            The fitted estimator.
+
+        Raises:
+            RunFolderError: If the folder is damaged or was not written by `save`.
+            DataError: If the graph does not fit the model.
+        """
         from nlgnn.models.registry import get_system
         from nlgnn.models.registry import load as load_system
 
@@ -348,38 +379,6 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise RunFolderError(what, "Restore the file, or fit again.") from None
         made.graph_ = made._checked(graph)
         return made
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "runs_")
-
-
-def own_splits(graph: Graph) -> tuple[Split, ...]:
-    """Return the splits that came with a user's tables; an empty tuple if there are none."""
-    return next((graph.splits[protocol] for protocol in OWN_PROTOCOLS if protocol in graph.splits), ())
-
-
-def learning_splits(graph: Graph, runs: int, seed: int) -> list[Split]:
-    """Divide labelled nodes into training and validation nodes, stratified by class, differently for each run.
-
-    The user's own splits (protocols time, group and column) are used as they are.
-    """
-    if fixed := own_splits(graph):
-        return [fixed[run % len(fixed)] for run in range(runs)]
-    nodes = np.flatnonzero(graph.labelled)
-    sizes = np.bincount(graph.y[nodes], minlength=graph.num_classes)
-    # The only node of a class goes to training: it cannot be in both parts.
-    alone = np.isin(graph.y[nodes], np.flatnonzero(sizes == 1))
-    drawn = nodes[~alone]
-    if len(np.unique(graph.y[drawn])) < 2:
-        raise DataError(f"graph {graph.name!r}: fewer than two classes have two labelled nodes.", "Label more nodes.")
-    held_back = max(len(np.unique(graph.y[drawn])), round(VALIDATION_SHARE * len(drawn)))
-    lots = StratifiedShuffleSplit(runs, test_size=held_back, random_state=seed).split(drawn, graph.y[drawn])
-    return [
-        Split.from_indices(
-            graph.num_nodes, np.concatenate([drawn[train], nodes[alone]]), drawn[val], [], "column", index
-        )
-        for index, (train, val) in enumerate(lots)
-    ]
 
 
 def node_numbers(values: object, nodes: int) -> NDArray[np.int64]:

@@ -296,7 +296,7 @@ class Graph:
         return {name: bare.with_edges(self.edge_type == number) for number, name in enumerate(self.edge_types)}
 
     def with_edges(self, kept: NDArray[np.bool_]) -> Graph:
-        """Return the graph with those of its edges for which `kept` is true."""
+        """Return the graph with those edges for which `kept`, in the order of `edge_index`, is true."""
         return replace(
             self,
             edge_index=self.edge_index[:, kept],
@@ -353,11 +353,11 @@ class Graph:
         return self.with_features(np.multiply(x, factors[:, None], out=np.empty_like(x)))
 
     def with_features(self, x: NDArray[np.float32] | sparse.csr_array | FeaturesOnDisk) -> Graph:
-        """Return the graph with other features."""
+        """Return the graph with other features, given as one row per node."""
         return replace(self, x=x)
 
     def dense_features(self) -> NDArray[np.float32]:
-        """Return the features as a dense array in memory; features on disk are refused."""
+        """Return the features as a dense array in memory. Those on disk raise a `DataError`."""
         if isinstance(self.x, FeaturesOnDisk):
             raise DataError(
                 f"graph {self.name!r}: the features are on disk ({self.x.path}), but are needed in memory.",

@@ -18,6 +18,7 @@ MOST_RUNS = 10_000
 # Tenths of every class for training and validation; the rest is for test.
 RANDOM_PROTOCOLS = {"random-60": (6, 2), "random-10": (1, 1)}
 TIME, GROUP = "time", "group"  # see nlgnn.graph.column_splits
+VALIDATION_SHARE = 0.25  # of labelled nodes, where all others train
 OWN_PROTOCOLS = (TIME, GROUP, "column")  # of users' tables, the first of which that a graph has is its default
 FIXED_PROTOCOLS = ("geom-gcn", "heterophilous", "linkx", "ogb", *OWN_PROTOCOLS)
 
@@ -198,3 +199,34 @@ def check_protocol(protocol: str, graph_name: str, fixed: Iterable[str]) -> None
             f"graph {graph_name!r} has no splits {protocol!r}.",
             known if protocol in FIXED_PROTOCOLS else nearest(protocol, available),
         )
+
+
+def own_splits(graph: Graph) -> tuple[Split, ...]:
+    """Return the splits that came with a user's tables; an empty tuple if there are none."""
+    return next((graph.splits[protocol] for protocol in OWN_PROTOCOLS if protocol in graph.splits), ())
+
+
+def learning_splits(graph: Graph, runs: int, seed: int) -> list[Split]:
+    """Divide labelled nodes into training and validation nodes, stratified by class, differently for each run.
+
+    The user's own splits (protocols time, group and column) are used as they are.
+    """
+    from sklearn.model_selection import StratifiedShuffleSplit  # takes a second
+
+    if fixed := own_splits(graph):
+        return [fixed[run % len(fixed)] for run in range(runs)]
+    nodes = np.flatnonzero(graph.labelled)
+    sizes = np.bincount(graph.y[nodes], minlength=graph.num_classes)
+    # The only node of a class goes to training: it cannot be in both parts.
+    alone = np.isin(graph.y[nodes], np.flatnonzero(sizes == 1))
+    drawn = nodes[~alone]
+    if len(np.unique(graph.y[drawn])) < 2:
+        raise DataError(f"graph {graph.name!r}: fewer than two classes have two labelled nodes.", "Label more nodes.")
+    held_back = max(len(np.unique(graph.y[drawn])), round(VALIDATION_SHARE * len(drawn)))
+    lots = StratifiedShuffleSplit(runs, test_size=held_back, random_state=seed).split(drawn, graph.y[drawn])
+    return [
+        Split.from_indices(
+            graph.num_nodes, np.concatenate([drawn[train], nodes[alone]]), drawn[val], [], "column", index
+        )
+        for index, (train, val) in enumerate(lots)
+    ]
