@@ -177,6 +177,7 @@ WAITS = {  # CPU seconds
     ),
     "tables": ("nlgnn reproduce --table", "", waits.Wait(waits.reproduced_tables, 3), None),
 }
+POLICY = "NLGCN, an epoch on several threads that wait actively or passively"
 EVERY_SYSTEM = "every local and compared system, one training step"
 
 
@@ -226,6 +227,9 @@ def _small_cases(effort: Effort) -> Iterator[Case]:
     for nodes in (10_000, 30_000, 100_000):
         measure = partial(steps.measure_threads, partial(scale.made_problem, nodes), effort)
         yield Case(f"threads-{nodes}", THREADS, as_size(nodes), measure)
+    for nodes in (10_000, 100_000):
+        measure = partial(scale.measure_policies, Job("NLGCN", nodes, 20), 3)
+        yield Case(f"threads-policy-{nodes}", POLICY, as_size(nodes), measure)
     for graph in PAPER_GRAPHS:
         yield Case(f"systems-{graph}", EVERY_SYSTEM, graph, partial(steps.measure_systems, graph, effort))
 

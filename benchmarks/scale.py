@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -85,13 +86,20 @@ class Job:
     on_disk: bool = False
 
 
+POLICIES = ("active", "passive")
 BOTH, BY_STRUCTURE = "NLGCN and GCN", "order by structure and NLGCN"
 
 
-def measure(job: Job) -> dict[str, Any]:
-    """Run a job in a process of its own, so that its peak memory is measured alone."""
+def measure(job: Job, policy: str | None = None) -> dict[str, Any]:
+    """Run a job in a process of its own, so that its peak memory is measured alone.
+
+    Args:
+        job: The job.
+        policy: The value of OMP_WAIT_POLICY, which is read at the start of a process. None leaves it as it is.
+    """
     command = [sys.executable, "-m", "benchmarks.scale", json.dumps(asdict(job))]
-    done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True)
+    env = os.environ | ({} if policy is None else {"OMP_WAIT_POLICY": policy})
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], env=env, capture_output=True, text=True)
     if done.returncode:
         last_lines = " ".join(done.stderr.strip().splitlines()[-2:])
         raise NlgnnError(
@@ -100,6 +108,19 @@ def measure(job: Job) -> dict[str, Any]:
         )
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
+
+
+def measure_policies(job: Job, rounds: int) -> dict[str, Any]:
+    """Time an epoch on threads that wait for each other actively and passively, in processes that take turns."""
+    sides = {policy: partial(_median_seconds, job, policy) for policy in POLICIES}
+    times = side_by_side(sides, rounds, warm_up=0)
+    result = compare(times, f"medians of {job.epochs} epochs in each of several processes; values of OMP_WAIT_POLICY")
+    return {**result, "threads": LARGE_GRAPH_THREADS}
+
+
+def _median_seconds(job: Job, policy: str) -> float:
+    median: float = measure(job, policy)["seconds"]["ours"]["median"]
+    return median
 
 
 def work(job: Job) -> dict[str, Any]:

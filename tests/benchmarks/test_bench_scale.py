@@ -76,6 +76,18 @@ def test_a_process_of_its_own() -> None:
     assert 0.05 < result["peak GiB"] < peak_memory() / GIB - 0.2
 
 
+def test_policies_reach_the_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def measured(job: Job, policy: str) -> dict[str, object]:
+        seen.append(policy)
+        return {"seconds": {"ours": {"median": 2.0 if policy == "active" else 3.0}}}
+
+    monkeypatch.setattr(scale, "measure", measured)
+    assert scale.measure_policies(Job("NLGCN", 100, 1), 2)["ratios"]["passive"]["median"] == 1.5
+    assert seen == ["active", "passive"] * 2
+
+
 def test_a_process_that_fails() -> None:
     with pytest.raises(NlgnnError, match=r"NLMLP on 2 nodes ended with code 1\. .*patents_like_graph"):
         measure(Job("NLMLP", 2, 1))
