@@ -160,3 +160,16 @@ def test_open_files_that_cannot_be_removed(tmp_path: Path, monkeypatch: pytest.M
             assert ours
     with files.wait_for_lock(tmp_path / "work.lock"):
         pass
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, "passive"), ("active", "active")])
+def test_threads_sleep_while_they_wait_unless_told_otherwise(
+    given: str | None, used: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", given or "")  # so that it is restored
+    if given is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    monkeypatch.setattr("sys.argv", ["nlgnn", "--version"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert os.environ["OMP_WAIT_POLICY"] == used

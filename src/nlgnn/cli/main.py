@@ -269,6 +269,9 @@ def main(arguments: list[str] | None = None) -> None:
     """
     called.set(sys.argv[1:] if arguments is None else arguments)
     began.set(time.monotonic() - (process_age() if arguments is None else 0.0))
+    if arguments is None:
+        # Before torch is imported. On a busy machine, threads that spin while they wait are many times as slow.
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     arguments = sys.argv[1:] if arguments is None else arguments
     _replace_unencodable()
     debug = "--debug" in arguments  # anywhere, also behind the command
