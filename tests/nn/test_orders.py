@@ -251,6 +251,17 @@ def test_a_learned_order_reads_the_embedding_as_logits():
         NLMLP(4, 6, CLASSES, order="learned", embedding_channels=7)
 
 
+@pytest.mark.parametrize(("votes", "times"), [("labels", 1), ("residuals", 2)])
+def test_a_step_embeds_again_without_dropout_only_for_residuals(votes, times):
+    graph = random_graph()
+    model = model_of(graph, dropout=0.5).train()
+    model.space.votes_labels = votes == "labels"
+    seen = []
+    model.local.register_forward_hook(lambda *_: seen.append(model.local.training))
+    model.training_output(*prepare(model, graph))
+    assert seen == [True, False][:times]
+
+
 @pytest.mark.parametrize("votes", [True, False])
 def test_a_frozen_space_is_not_trained(votes):
     graph = random_graph()

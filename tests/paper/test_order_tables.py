@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sample_cells import write
 
-from nlgnn.paper.cell import Cell, read_cells
-from nlgnn.paper.order_cells import CONTROLS, DATA, LOCAL_PART, ROLES, TRIED, VOTES, order_cells
+from nlgnn.paper.cell import Cell, read_cells, words
+from nlgnn.paper.order_cells import CONTROLS, DATA, LOCAL_PART, ROLES, TRIED, VOTES, conditions, order_cells
 from nlgnn.paper.order_tables import order_sections
 from nlgnn.report.table import Section
 
@@ -44,17 +45,38 @@ def test_differences_are_paired_over_splits_and_seeds(tmp_path: Path) -> None:
     assert row["squirrel"] == "…"
 
 
+NAMES = words()["summary"]["names"]
+
+
 def test_the_summary_names_the_controls_and_the_goal(tmp_path: Path) -> None:
     write_chameleon(tmp_path, VOTES, BETTER)
-    for control in CONTROLS[VOTES][:-1]:
-        write_chameleon(tmp_path, control, LOCAL)
-    write_chameleon(tmp_path, CONTROLS[VOTES][-1], BETTER[:10])  # one seed: means over seeds are compared
+    local, frozen, random, kernel_1 = CONTROLS[VOTES]
+    write_chameleon(tmp_path, local, LOCAL)
+    write_chameleon(tmp_path, frozen, LOCAL)
     text = shown(tmp_path)["Summary"].text
-    assert (
-        f"clearly better than {', '.join(CONTROLS[VOTES][:-1])}, not clearly better than {CONTROLS[VOTES][-1]}" in text
-    )
-    assert "The goal was 79.5, which is missed by 2.0." in text
-    assert "clearly better than the local part on 1 (chameleon) and clearly worse on 0" in text
+    assert f"clearly better than {NAMES[local]} and {NAMES[frozen]}; not yet compared with" in text
+    write_chameleon(tmp_path, random, LOCAL + 15)
+    write_chameleon(tmp_path, kernel_1, BETTER[:10])  # one seed: means over seeds are compared
+    text = shown(tmp_path)["Summary"].text
+    assert f"clearly worse than {NAMES[random]}; not clearly different from {NAMES[kernel_1]}." in text
+    assert "not yet compared" not in text
+    assert "The goal of 79.5 is missed by 2.0." in text
+    assert "both measured: 1. Votes are clearly better on 1 (chameleon), and clearly worse on none." in text
+
+
+def test_the_summary_of_controls_that_are_all_clearly_worse(tmp_path: Path) -> None:
+    write_chameleon(tmp_path, VOTES, BETTER + 10)
+    for control in CONTROLS[VOTES]:
+        write_chameleon(tmp_path, control, LOCAL if control != CONTROLS[VOTES][-1] else LOCAL[:10])
+    text = shown(tmp_path)["Summary"].text
+    *first, last = (NAMES[control] for control in CONTROLS[VOTES])
+    assert f"clearly better than {', '.join(first)} and {last}. The goal of 79.5 is reached." in text
+    assert "clearly different" not in text
+
+
+def test_every_condition_has_a_name_in_sentences() -> None:
+    wanted = {*CONTROLS, *chain.from_iterable(CONTROLS.values()), *(one.name for one in conditions("roles"))}
+    assert wanted <= set(NAMES)
 
 
 def test_figures_without_twins(tmp_path: Path) -> None:
@@ -75,7 +97,20 @@ def test_planted_roles(tmp_path: Path) -> None:
     row = next(row for row in sections["Planted roles"].rows if row["model"] == VOTES)
     assert row["6 random links"] == "97.0 / 97.0 / 97.0"
     assert row["24 random links"] == "… / … / …"
-    assert "votes along the learned order reach 97.0, and the best control 75.0" in sections["Summary"].text
+    assert "(3 of 3 graphs), votes along the learned order reach 97.0 in the mean, " in sections["Summary"].text
+    assert f"the best measured control, {NAMES['votes, frozen space']}, 75.0." in sections["Summary"].text
+
+
+def test_planted_roles_are_compared_on_the_same_graphs(tmp_path: Path) -> None:
+    for cell in order_cells():
+        if cell.dataset == ROLES and cell.planted and cell.planted.noise == 6:
+            if cell.condition == LOCAL_PART:
+                write(cell, tmp_path, [60.0 + cell.planted.seed - 401])
+            elif cell.condition == VOTES and cell.planted.seed == 403:
+                write(cell, tmp_path, [97.0])
+    text = shown(tmp_path)["Summary"].text
+    assert "(1 of 3 graphs), votes along the learned order reach 97.0 in the mean, " in text
+    assert f"the best measured control, {NAMES[LOCAL_PART]}, 62.0." in text
 
 
 @pytest.mark.parametrize("change", ["as chosen", "features only"])

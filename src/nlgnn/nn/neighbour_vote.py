@@ -144,7 +144,9 @@ class NeighbourVote(Model):
     def training_output(self, *inputs: Any) -> VoteOutput:
         """Return what the loss takes."""
         local = self.embed(*inputs)
-        return VoteOutput(local, quiet_embedding(self, local, inputs), self.positions(*inputs))
+        # Votes of labels do not read the local logits: only their width counts.
+        quiet = local.detach() if self.space.votes_labels else quiet_embedding(self, local, inputs)
+        return VoteOutput(local, quiet, self.positions(*inputs))
 
     def loss(
         self, output: Tensor | VoteOutput, y: Int[Tensor, " n"], nodes: Int[Tensor, " k"] | Bool[Tensor, " n"]

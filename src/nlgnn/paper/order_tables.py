@@ -1,14 +1,13 @@
-"""Tables of the learned order: summary, real graphs, twins, planted graphs, settings that were tried."""
+"""Tables of the learned order: real graphs, twins, planted graphs, settings that were tried."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
 
-from nlgnn.paper.cell import NOTHING, OPEN, Found, Measured, caption, words
+from nlgnn.paper.cell import NOTHING, OPEN, Found, Measured, caption
 from nlgnn.paper.findings import Comparison
 from nlgnn.paper.order_cells import (
-    CONTROLS,
     CONVOLUTION,
     DATA,
     GRAPHS,
@@ -17,10 +16,10 @@ from nlgnn.paper.order_cells import (
     PLANTED_ORDER,
     ROLES,
     TRIED,
-    USUAL_NOISE,
     VOTES,
     conditions,
 )
+from nlgnn.paper.order_summary import summary_sentences
 from nlgnn.report.table import Rows, Section
 from nlgnn.selection.statistics import paired_interval, spread
 
@@ -40,7 +39,7 @@ def order_sections(found: Found) -> list[Section]:
     roles = [one for one in cells if one.cell.dataset == ROLES]
     tried = [one for one in cells if one.cell.tags[0] == TRIED]
     order = [one for one in cells if one.cell.dataset == PLANTED_ORDER]
-    sentences = [*_main_summary(main), *_roles_summary(roles), *_counted([*main, *others])]
+    sentences = summary_sentences(main, others, roles)
     return [
         *([Section("Summary", [], "", " ".join(sentences))] if sentences else []),
         *(_main(main) if main else []),
@@ -163,63 +162,3 @@ def _tried(cells: Sequence[Measured]) -> Section:
         for name in names
     ]
     return Section("Settings that were tried", rows, caption("order-tried", rows))
-
-
-# Summary
-
-
-def _main_summary(graphs: Sequence[Comparison]) -> list[str]:
-    sentences = []
-    for graph in graphs:
-        goal = GRAPHS[graph.dataset].get("goal")
-        for reader, subject in ((VOTES, "votes"), (CONVOLUTION, "convolutions")):
-            one = graph.by_seed[reader][0] if graph.has(reader) else None
-            if goal is None or one is None or one.test is None:
-                continue
-            intervals = {name: graph.minus(reader, name) for name in CONTROLS[reader]}
-            better = [name for name, found in intervals.items() if found and found.interval.is_above_zero]
-            others = [name for name, found in intervals.items() if found and name not in better]
-            text = words()["summary"]["real"].format(
-                dataset=graph.dataset,
-                subject=subject,
-                figure=one.figure,
-                better=_listed(better),
-                others=_listed(others),
-            )
-            if reader == VOTES:
-                reached = "reached" if one.test.mean >= goal else f"missed by {goal - one.test.mean:.1f}"
-                text += " " + words()["summary"]["goal"].format(goal=goal, reached=reached)
-            sentences.append(text)
-    return sentences
-
-
-def _roles_summary(cells: Sequence[Measured]) -> list[str]:
-    means: dict[str, float] = {}
-    for condition in conditions("roles"):
-        tests = [one.test.mean for one in _with_noise(cells, condition.name, USUAL_NOISE) if one.test]
-        if tests:
-            means[condition.name] = fmean(tests)
-    votes = means.pop(VOTES, None)
-    if votes is None or not means:
-        return []
-    best = max(means, key=lambda name: means[name])
-    values = {"noise": USUAL_NOISE, "votes": f"{votes:.1f}", "control": f"{means[best]:.1f}", "name": best}
-    return [words()["summary"]["planted"].format(**values)]
-
-
-def _counted(graphs: Sequence[Comparison]) -> list[str]:
-    found = {graph.dataset: one.interval for graph in graphs if (one := graph.minus(VOTES, LOCAL_PART))}
-    if not found:
-        return []
-    ahead = [dataset for dataset, interval in found.items() if interval.is_above_zero]
-    behind = [dataset for dataset, interval in found.items() if interval.is_below_zero]
-    values = {"ahead": _counted_names(ahead), "behind": _counted_names(behind)}
-    return [words()["summary"]["counted"].format(graphs=len(found), **values)]
-
-
-def _counted_names(names: Sequence[str]) -> str:
-    return f"{len(names)}" + (f" ({', '.join(names)})" if names else "")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) or "nothing"

@@ -84,12 +84,13 @@ def get_table(name: str) -> Table:
 def counts(names: Sequence[str], results: Path) -> Section:
     """Return how many cells of each table are measured, older, open, or cannot be measured without files."""
     rows: Rows = []
-    by_table: dict[str, dict[Path, Measured]] = {}
-    for name in names:
-        own = read_cells(TABLES[name].cells(results), results).values()
-        by_table[name] = {cell_path(one.cell, results): one for one in own}
+    every: dict[str, dict[Path, Measured]] = {}
+    for name in TABLES:  # estimates do not depend on the tables that are shown
+        own = read_cells(TABLES[name].cells(results), results, check=name in names).values()
+        every[name] = {cell_path(one.cell, results): one for one in own}
+    known = [one for own in every.values() for one in own.values() if one.result is not None]
+    by_table = {name: every[name] for name in names}
     by_table["together"] = {path: one for own in by_table.values() for path, one in own.items()}  # tables share cells
-    known = [one for one in by_table["together"].values() if one.result is not None]
     for name, cells in by_table.items():
         rows.append({"table": name, **_counts(cells.values()), "core-hours left": _hours_left(cells.values(), known)})
     return Section("Cells", rows, caption("counts", rows))
