@@ -243,7 +243,7 @@ def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
         path = Path(settings["out"] or new_name(plan.graph, AUTO))
         check_options(plan.graph, plan.preset, plan.options)
         graph = wanted.load()
-        check_decision(graph, plan.threshold, plan.cost)
+        check_decision(graph, plan.threshold, plan.cost, plan.options.get("class_weight"))
         plan, graph = _with_direction(plan, graph)
         runs = plan.runs or default_runs(graph, plan.protocol, parse_budget(budget or DEFAULT_BUDGET))
         plan = replace(plan, runs=runs)
@@ -269,7 +269,7 @@ def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
         variants = with_references(model, plan.options)[: len(variants)]
     for variant in variants:  # the sizes of the graph are known now
         configure(variant.system, graph, plan.preset, **variant.options)
-    check_decision(graph, plan.threshold, plan.cost)
+    check_decision(graph, plan.threshold, plan.cost, plan.options.get("class_weight"))
     return Request(plan, path, graph, controls, trackers)
 
 

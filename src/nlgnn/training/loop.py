@@ -207,7 +207,7 @@ class Stack:
         random_modules = connect(model, [replica.model for replica in replicas], self.draws)
         self.objective = Objective(model, self.pretraining, random_modules)
         train = torch.stack([replica.train for replica in replicas])
-        own = [replica.class_weights for replica in replicas if replica.class_weights is not None]  # all have some, or none
+        own = [one.class_weights for one in replicas if one.class_weights is not None]  # of all, or of none
         weights = torch.stack(own) if own else None
         self.arguments = inputs, y, train, weights, torch.arange(len(replicas), device=y.device)
         self._vectorised = vmap(
