@@ -207,12 +207,12 @@ class Stack:
         random_modules = connect(model, [replica.model for replica in replicas], self.draws)
         self.objective = Objective(model, self.pretraining, random_modules)
         train = torch.stack([replica.train for replica in replicas])
-        own = [one.class_weights for one in replicas if one.class_weights is not None]  # of all, or of none
-        weights = torch.stack(own) if own else None
+        weighted = [one.class_weights for one in replicas if one.class_weights is not None]  # all are, or none
+        weights = torch.stack(weighted) if weighted else None
         self.arguments = inputs, y, train, weights, torch.arange(len(replicas), device=y.device)
         self._vectorised = vmap(
             partial(functional_call, self.objective),
-            in_dims=(0, (None, None, 0, 0 if own else None, 0)),
+            in_dims=(0, (None, None, 0, 0 if weighted else None, 0)),
             randomness="same",  # random draws are keyed
         )
 
