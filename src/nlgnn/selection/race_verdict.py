@@ -19,6 +19,7 @@ from nlgnn.selection.leaderboard import Leaderboard, Row
 from nlgnn.selection.portfolio import TREES
 from nlgnn.selection.statistics import Interval, paired_interval
 from nlgnn.training.metrics import measure
+from nlgnn.training.recipe import metric_text
 from nlgnn.training.replica import Run
 
 SAMPLES = 200  # of validation nodes, in place of runs
@@ -198,7 +199,8 @@ def not_better_than_constant(
     if clearly:
         return ""
     what = "the majority class" if board.metric == "accuracy" else "a constant score"
+    figures = [metric_text(board.metric, value) for value in (best.mean(board.metric), fmean(known))]
     return (
-        f"No model is clearly better than {what}: validation {board.metric} {best.mean(board.metric):.1f} for the best "
-        f"of them, {fmean(known):.1f} for {what}."
+        f"No model is clearly better than {what}: validation {board.metric} {figures[0]} for the best of them, "
+        f"{figures[1]} for {what}."
     )
