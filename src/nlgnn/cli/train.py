@@ -39,7 +39,6 @@ from nlgnn.selection.controls import Variant, with_references
 from nlgnn.selection.diagnosis import Verdict
 from nlgnn.selection.leaderboard import Leaderboard, Row, read_leaderboard
 from nlgnn.selection.portfolio import PRESET, Entry, check_options
-from nlgnn.tables.values import counted
 from nlgnn.training.decision import check_decision, check_texts, read_decision, store_decision
 from nlgnn.training.fit import Watch
 from nlgnn.training.processes import EXCHANGE_SECONDS, is_rank
@@ -150,8 +149,8 @@ def _choose(request: Request, started: float) -> None:
     budget = parse_budget(config.get("time_budget") or DEFAULT_BUDGET)
     clock = Clock(budget, board.seconds, started)
     limit = "no time limit" if budget is None else f"time budget {show_seconds(budget)}"
-    how = f"{counted(len(splits), 'run')}, protocol {plan.protocol}, {limit}"
-    errors.print(f"{why} {how}.", soft_wrap=True, markup=False)
+    runs = f"{len(splits)} run{'s' * (len(splits) != 1)}"
+    errors.print(f"{why} {runs}, protocol {plan.protocol}, {limit}.", soft_wrap=True, markup=False)
     trained: dict[str, Trained] = {}
 
     def train_entry(entry: Entry, watch: Watch) -> Member:

@@ -22,7 +22,7 @@ from nlgnn.tables.roles import NodeRoles, edge_roles, node_roles
 from nlgnn.tables.structural import structural_table
 from nlgnn.tables.table_files import read_table
 from nlgnn.tables.time_columns import OwnSplits, column_splits, with_later_edges
-from nlgnn.tables.values import NoRowsError, Table, counted
+from nlgnn.tables.values import NoRowsError, Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,5 +280,6 @@ def encoder_note(encoder: FeatureEncoder) -> str:
     kinds = Counter(column.kind for column in encoder.columns)
     made = ", ".join(f"{count} of kind {kind}" for kind, count in kinds.items())
     form = "sparse" if encoder.is_sparse else "dense"
-    columns, features = counted(len(encoder.columns), "column"), counted(encoder.num_slots, "feature")
-    return f"{columns} became {features} ({made or 'none'}; {form})."
+    columns, features = len(encoder.columns), encoder.num_slots
+    became = f"{columns} column{'s' * (columns != 1)} became {features} feature{'s' * (features != 1)}"
+    return f"{became} ({made or 'none'}; {form})."
