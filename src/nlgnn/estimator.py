@@ -167,7 +167,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             graph, classes = X, np.array(X.class_names)
         else:
             graph, classes = self._relabelled(X, y)
-        check_decision(graph, self.threshold, self.cost)
+        check_decision(graph, self.threshold, self.cost, given.get("class_weight"))
         auto = self.model.lower() == AUTO
         fixed = len(own_splits(graph)) if auto else 0
         splits = learning_splits(graph, min(self.n_runs, fixed or self.n_runs), given["seed"])

@@ -16,6 +16,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
 from nlgnn.selection import ensemble
 from nlgnn.selection.auto import choose_model
+from nlgnn.selection.clock import Clock
 from nlgnn.selection.ensemble import MOST_STEPS, greedy_weights, unseen_mean
 from nlgnn.training.metrics import measure
 from nlgnn.training.recipe import METRICS
@@ -168,6 +169,16 @@ def test_too_few_validation_nodes(short_portfolio: None) -> None:
     assert list(members) == [choice.entry.name]
     (row,) = [row for row in choice.board.rows if row.entry.name == "ensemble"]
     assert (row.status, row.reason) == ("not started", "a split has 60 validation nodes, fewer than 200")
+
+
+def test_no_time_for_the_predictions_of_its_members(few_nodes: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Clock, "remaining", 0.0)
+    choice, members = choose_model(noisy_graph(), "geom-gcn", **QUICK)
+    assert choice.ensemble is None
+    assert list(members) == [choice.entry.name]
+    (row,) = [row for row in choice.board.rows if row.entry.name == "ensemble"]
+    assert row.status == "stopped"
+    assert "predictions of its" in row.reason
 
 
 def test_switched_off(few_nodes: None) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from each_of import each_of
 from experiment_samples import Countdown, small_graph
@@ -20,7 +21,7 @@ from nlgnn.selection.auto import choose_model, default_runs, is_symmetric, race_
 from nlgnn.selection.clock import Clock, parse_budget, show_seconds
 from nlgnn.selection.leaderboard import Leaderboard, Row, csv_text, read_leaderboard
 from nlgnn.selection.portfolio import PRESET, Entry
-from nlgnn.selection.race import outcome, run_race
+from nlgnn.selection.race import outcome, run_race, seconds_of_report
 from nlgnn.selection.race_verdict import constant_figure, findings, not_better_than_constant
 from nlgnn.selection.time_limit import OutOfTimeError, TimeLimit
 from nlgnn.training.fit import fit
@@ -340,6 +341,34 @@ def test_constant_answer() -> None:
     words = not_better_than_constant(board(level), level, graph, splits)
     assert words.startswith("No model is clearly better than the majority class: validation accuracy 91.7")
     assert not_better_than_constant(board(ahead), ahead, graph, splits) == ""
+
+
+@each_of("metric", ["accuracy", "average-precision", "log-loss"])
+def test_a_single_run_is_compared_with_a_constant_answer_on_samples_of_its_validation_nodes(metric: str) -> None:
+    graph = labelled(30)
+    (split,) = make_splits(graph, "random-60", 1)
+    y = torch.from_numpy(graph.y[split.val])
+    right = torch.eye(2)[y] * 0.8 + 0.1
+    lucky = torch.full_like(right, 0.5)
+    lucky[y.nonzero()[0, 0]] = torch.tensor([0.1, 0.9])  # of a single node the model knows the class
+    for probabilities, clear in ((right, True), (lucky, False)):
+        found = Run(0, 0, "random-60", 0, validation=probabilities)
+        one = Row(Entry("a", "mlp"), "finished", "", [{metric: 99.0}], [{}])
+        words = not_better_than_constant(Leaderboard("x", "random-60", metric, [one]), one, graph, [split], [found])
+        assert (words == "") == clear
+
+
+def test_validation_nodes_of_one_class_cannot_tell() -> None:
+    graph = labelled(10)
+    split = Split.from_indices(100, range(50), range(50, 70), range(70, 100))
+    one = row("a", 99)
+    assert "are of one class" in not_better_than_constant(board(one), one, graph, [split])
+
+
+def test_time_for_the_predictions_of_members_is_kept() -> None:
+    rows = [replace(row("a", 90), predict_seconds=2.0), replace(row("b", 80), predict_seconds=1.0)]
+    assert seconds_of_report(rows[:1], 10) == 2 * 10 * 2.0  # of the report
+    assert seconds_of_report(rows, 10) == 3 * 10 * 3.0  # and of the figures of the ensemble
 
 
 def test_number_of_runs() -> None:

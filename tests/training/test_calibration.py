@@ -49,6 +49,11 @@ def test_without_labels_nothing_changes() -> None:
     assert temperature(np.empty((0, 3)), np.empty(0, int)) == 1.0
 
 
+def test_labels_of_one_class_make_no_model_certain() -> None:
+    assert temperature(np.array([[0.6, 0.4], [0.7, 0.3]]), np.zeros(2, int)) == 1.0
+
+
 def test_certainty_is_no_error() -> None:
     probabilities = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
-    assert np.isfinite(calibrated(probabilities, temperature(probabilities, np.array([0, 0])))).all()
+    assert np.isfinite(calibrated(probabilities, temperature(probabilities, np.array([0, 1])))).all()
+    assert np.isfinite(calibrated(probabilities, temperature(probabilities, np.array([1, 0])))).all()

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nlgnn import NodeClassifier
 from nlgnn.errors import OptionError, RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
@@ -149,13 +150,26 @@ def test_what_does_not_apply() -> None:
         check_decision(rare_graph(), None, "fraud:3")
 
 
+def test_costs_need_probabilities_that_are_frequencies(tmp_path: Path) -> None:
+    graph, weighted = rare_graph(), {"class_weight": "balanced"}
+    with pytest.raises(OptionError, match="class_weight=balanced"):
+        train(Plan("rare", "logistic", options=weighted, cost="yes:10"), graph, tmp_path / "A")
+    with pytest.raises(OptionError, match="class_weight=balanced"):
+        NodeClassifier("logistic", cost="yes:10", **weighted).fit(graph)
+    trained = train(Plan("rare", "logistic", runs=1, options=weighted), graph, tmp_path / "B")
+    given = graph, trained.probabilities(graph), [1.0]
+    with pytest.raises(OptionError, match="class_weight=balanced"):
+        decision_of(trained, *given, cost="yes:10")
+    assert "cost" in decision_of(trained, *given, threshold="best-f1", cost="yes:10").test  # reported only
+
+
 @pytest.mark.parametrize(
     ("threshold", "cost", "options"),
     [
         (None, None, {}),
         ("precision=0.6", "yes:10", {"class_weight": "balanced"}),
         ("recall=0.8", None, {"metric": "precision-at-0.1"}),
-        (None, "yes:10", {"metric": "lift-at-10", "class_weight": "balanced"}),
+        (None, "yes:10", {"metric": "lift-at-10"}),
     ],
 )
 @pytest.mark.parametrize("model", ["trees", "logistic", "mlp"])

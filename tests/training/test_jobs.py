@@ -19,7 +19,7 @@ from nlgnn.nn.base import as_model, prepare
 from nlgnn.nn.inputs import Inputs, prepare_plain
 from nlgnn.training import memory as memory_module
 from nlgnn.training.memory import bytes_of_one, models_at_once
-from nlgnn.training.replica import Job, Run, by_shape, training_nodes
+from nlgnn.training.replica import Job, Run, by_shape
 from training_samples import Linear, easy_graph, recipe, splits_of
 
 GRAPH = easy_graph()
@@ -34,7 +34,7 @@ def nlmlp(**options: Any) -> partial[nn.Module]:
 def job(factory: Callable[[], nn.Module] | None = None, split: Split = SPLIT, **options: Any) -> Job:
     factory = nlmlp() if factory is None else factory
     run = Run(0, 0, split.protocol, split.index)
-    return Job(run, factory, as_model(factory()), recipe(**options), split, split.train.nonzero()[0])
+    return Job(run, factory, as_model(factory()), recipe(**options), split)
 
 
 @each_of(
@@ -163,15 +163,11 @@ def test_a_model_with_torchs_own_dropout_is_trained_alone() -> None:
 def test_classes_that_count_alike() -> None:
     y = np.array([0] * 8 + [1] * 4 + [2] * 3 + [3])
     split = Split.from_indices(16, train=range(15), val=[15], test=[])
-    nodes = training_nodes(split, y, "balanced")
-    assert np.bincount(y[nodes]).tolist() == [32, 32, 33]  # 8, 4 and 3 nodes, 4, 8 and 11 times
-    assert set(nodes.tolist()) == set(range(15))  # never a validation node
-    assert training_nodes(split, y, "none").tolist() == list(range(15))
-    even = training_nodes(split, np.array([0] * 5 + [1] * 5 + [2] * 5 + [3]), "balanced")
-    assert len(even) == 15  # nothing to even out
-    rare = np.array([0] * 14999 + [1])
-    of_rare = training_nodes(Split.from_indices(15000, train=range(15000), val=[], test=[]), rare, "balanced")
-    assert np.bincount(rare[of_rare]).tolist() == [14999, 100]  # never more than a hundred times
+    plain, balanced = job(split=split), job(split=split, class_weight="balanced")
+    assert plain.class_weights(y, 5) is None
+    np.testing.assert_allclose(balanced.class_weights(y, 5), [5 / 8, 5 / 4, 5 / 3, 0, 0], rtol=1e-6)  # no test label
+    assert balanced.shape != plain.shape  # all models of a stack have class weights, or none
+    assert balanced.train.tolist() == list(range(15))  # each node once
 
 
 def test_balanced_training_finds_the_rare_class() -> None:

@@ -27,7 +27,7 @@ from nlgnn.training import memory
 from nlgnn.training.fit import fit
 from nlgnn.training.memory import MemoryPlan, allowed_bytes, memory_plan, step_bytes
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.replica import Job, Run, training_nodes
+from nlgnn.training.replica import Job, Run
 from training_samples import easy_graph, fit_module, quiet_train, recipe, small_plan, splits_of
 
 
@@ -54,7 +54,7 @@ def test_sizes_as_shown() -> None:
 def job_of(graph: Graph, model: str = "nlmlp", **options: Any) -> Job:
     factory, own = configure(model, graph, "paper", dropout=0.0, **options)
     split = splits_of(graph)[0]
-    return Job(Run(0, 0, "", 0), factory, as_model(factory()), own, split, split.train.nonzero()[0])
+    return Job(Run(0, 0, "", 0), factory, as_model(factory()), own, split)
 
 
 def test_arrays_are_counted_while_they_live() -> None:
@@ -88,19 +88,6 @@ def test_more_edges_need_more_where_edges_have_values(monkeypatch: pytest.Monkey
     ]
     needs = [step_bytes(job_of(graph, "gat", hidden=4), graph, False) for graph in graphs]
     assert needs[1] > 2 * needs[0]
-
-
-def test_nodes_that_come_many_times_need_more() -> None:
-    """Where classes count alike: at least the logits, their gradient and what the loss keeps, of 4 bytes a number."""
-    rng = np.random.default_rng(0)
-    y = np.maximum(np.arange(1000) - 990 + 290, 0) // 10  # thirty classes, all but the first of ten nodes
-    graph = Graph(rng.random((1000, 4)), rng.integers(1000, size=(2, 500)), y)
-    plain = job_of(graph, "mlp", hidden=4)
-    alike = replace(plain, train=training_nodes(plain.split, y, "balanced"))
-    more = len(alike.train) - len(plain.train)
-    assert more > 10_000
-    grown = step_bytes(alike, graph, False) - step_bytes(plain, graph, False)
-    assert 2 < grown / (more * 30 * 4) < 6
 
 
 def test_too_little_is_said_before_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from each_of import each_of
 from nlgnn.datasets import load_graph
 from nlgnn.errors import OptionError
 from nlgnn.graph.graph import Graph
+from nlgnn.graph.splits import Split
 from nlgnn.models.build import configure
 from nlgnn.models.options import model_options
 from nlgnn.models.registry import SYSTEMS
@@ -249,6 +252,25 @@ def trained_together(recipes: list[Recipe]) -> list[Run]:
         lambda replica: finish(replica, inputs, y),
     )
     return runs
+
+
+def test_class_weights_of_replicas_are_those_of_each_alone() -> None:
+    """The shares of classes differ between the training nodes of the splits."""
+    graph = hard_graph(num_classes=2)
+    graph = replace(graph, y=np.random.default_rng(0).integers(0, 4, 40) // 3)
+    splits = [Split(**{p: np.roll(getattr(SPLITS[0], p), turn) for p in ("train", "val", "test")}) for turn in range(3)]
+    assert len({graph.y[split.train].sum() for split in splits}) > 1
+    for order in ("score", "learned"):
+        factory = doubled(NLMLP, 4, 3, 2, order=order)
+        for_run = partial(fit, factory, graph, splits, progress=False)
+        together, alone = (for_run(recipe(replicas=many, class_weight="balanced", epochs=5)) for many in (3, 1))
+        assert_close_runs(together, alone)
+        assert together[0].curves["train_loss"] != for_run(recipe(epochs=5))[0].curves["train_loss"]
+
+
+def test_a_loss_without_class_weights_is_refused() -> None:
+    with pytest.raises(OptionError, match="takes no class weights"):
+        fit(doubled(ItsOwnWay, 4, 3, 3), GRAPH, SPLITS[:1], recipe(class_weight="balanced"), progress=False)
 
 
 @pytest.mark.parametrize("bad", [0, 3])

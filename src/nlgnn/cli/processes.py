@@ -196,7 +196,7 @@ def _train(plan: Plan, path: Path) -> Trained:
     part, ranks = _part(plan, path)
     plan = replace(plan, protocol=plan.protocol or default_protocol(part))
     configure(plan.model, part, plan.preset, **plan.options)
-    check_decision(part, plan.threshold, plan.cost)
+    check_decision(part, plan.threshold, plan.cost, plan.options.get("class_weight"))
     with sharing(ranks):
         return train(plan, part, path)
 

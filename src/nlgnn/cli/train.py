@@ -149,7 +149,8 @@ def _choose(request: Request, started: float) -> None:
     budget = parse_budget(config.get("time_budget") or DEFAULT_BUDGET)
     clock = Clock(budget, board.seconds, started)
     limit = "no time limit" if budget is None else f"time budget {show_seconds(budget)}"
-    errors.print(f"{why} {len(splits)} runs, protocol {plan.protocol}, {limit}.", soft_wrap=True, markup=False)
+    runs = f"{len(splits)} run{'s' * (len(splits) != 1)}"
+    errors.print(f"{why} {runs}, protocol {plan.protocol}, {limit}.", soft_wrap=True, markup=False)
     trained: dict[str, Trained] = {}
 
     def train_entry(entry: Entry, watch: Watch) -> Member:
@@ -243,7 +244,7 @@ def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
         path = Path(settings["out"] or new_name(plan.graph, AUTO))
         check_options(plan.graph, plan.preset, plan.options)
         graph = wanted.load()
-        check_decision(graph, plan.threshold, plan.cost)
+        check_decision(graph, plan.threshold, plan.cost, plan.options.get("class_weight"))
         plan, graph = _with_direction(plan, graph)
         runs = plan.runs or default_runs(graph, plan.protocol, parse_budget(budget or DEFAULT_BUDGET))
         plan = replace(plan, runs=runs)
@@ -269,7 +270,7 @@ def _begun(given: dict[str, Any], trackers: Mapping[str, Any]) -> Request:
         variants = with_references(model, plan.options)[: len(variants)]
     for variant in variants:  # the sizes of the graph are known now
         configure(variant.system, graph, plan.preset, **variant.options)
-    check_decision(graph, plan.threshold, plan.cost)
+    check_decision(graph, plan.threshold, plan.cost, plan.options.get("class_weight"))
     return Request(plan, path, graph, controls, trackers)
 
 

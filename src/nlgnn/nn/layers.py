@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nlgnn.errors import OptionError
 from nlgnn.graph.descriptions import scaled_matrix
 from nlgnn.nn.inputs import Features, with_self_loops
 from nlgnn.nn.kernels.dropout import Columns, Dropout
@@ -209,24 +213,59 @@ def narrow_product(x: Float[Tensor, "n d"], weight: Float[Tensor, "d f"]) -> Flo
     return result
 
 
+@dataclass
+class _ClassWeights:
+    values: Float[Tensor, " c"]
+    used: bool = False
+
+
+_class_weights: ContextVar[_ClassWeights | None] = ContextVar("class_weights", default=None)
+
+
+@contextmanager
+def class_weights(values: Float[Tensor, " c"] | None, required: bool = True) -> Iterator[None]:
+    """Make every `cross_entropy` of this context a weighted mean; with None, nothing changes.
+
+    Raises:
+        OptionError: If there are required weights and nothing in the context uses them.
+    """
+    weights = None if values is None else _ClassWeights(values)
+    token = _class_weights.set(weights)
+    try:
+        yield
+    finally:
+        _class_weights.reset(token)
+    if weights is not None and required and not weights.used:
+        raise OptionError(
+            "the loss of this model takes no class weights.",
+            "Compute it by nlgnn.nn.layers.cross_entropy, or leave out class_weight.",
+        )
+
+
 def cross_entropy(
     logits: Float[Tensor, "n c"], y: Int[Tensor, " n"], nodes: Int[Tensor, " k"] | Bool[Tensor, " n"]
 ) -> Float[Tensor, ""]:
     """Return the mean cross entropy over some nodes, without those whose label is -1.
 
-    The log-softmax runs on transposed logits, because torch then processes many nodes at once. Where several ranks
-    share the nodes, the result is the part of this rank, and the sum of all parts is the loss.
+    With `class_weights` it is the weighted mean. The log-softmax runs on transposed logits, because torch then
+    processes many nodes at once. Where several ranks share the nodes, the result is the part of this rank, and the sum
+    of all parts is the loss.
     """
+    weight = None
+    if (given := _class_weights.get()) is not None:
+        weight, given.used = given.values.to(logits.dtype), True
     if (ranks := active_ranks()) is not None:
         nodes = nodes.nonzero().squeeze(1) if nodes.dtype == torch.bool else nodes
         of_nodes = y.index_select(0, nodes)
-        count = ranks.add((of_nodes >= 0).sum())
-        return F.cross_entropy(logits.index_select(0, nodes), of_nodes, ignore_index=-1, reduction="sum") / count
+        counted = of_nodes[of_nodes >= 0]
+        total = ranks.add(torch.tensor(len(counted)) if weight is None else weight[counted].sum())
+        summed = F.cross_entropy(logits.index_select(0, nodes), of_nodes, weight, ignore_index=-1, reduction="sum")
+        return summed / total
     if len(logits) < FEW_ROWS:
-        return F.cross_entropy(logits[nodes], y[nodes], ignore_index=-1)
+        return F.cross_entropy(logits[nodes], y[nodes], weight, ignore_index=-1)
     nodes = nodes.nonzero().squeeze(1) if nodes.dtype == torch.bool else nodes
     log_probabilities = F.log_softmax(logits.t().index_select(1, nodes), dim=0).t()
-    return F.nll_loss(log_probabilities, y.index_select(0, nodes), ignore_index=-1)
+    return F.nll_loss(log_probabilities, y.index_select(0, nodes), weight, ignore_index=-1)
 
 
 class _NarrowProduct(Kernel):

@@ -20,7 +20,7 @@ from nlgnn.graph.splits import TIME, Split, make_splits
 from nlgnn.models.build import rare_class, training_command
 from nlgnn.report.companions import best_words, board_of_choice, label_of, missing_models, with_baselines
 from nlgnn.report.decision import decision_sections, decision_sentences, ranking_figures, rare_class_figures
-from nlgnn.report.figures.intervals import CONSTANT, MAJORITY, Answer, figures_of
+from nlgnn.report.figures.intervals import CONSTANT, MAJORITY, Answer, figures_of, means_figure
 from nlgnn.report.figures.order import order_parts
 from nlgnn.report.figures.quality import compatibility_figures, curve_figures, projection_figure, quality_figures
 from nlgnn.report.page import Command, Part, caption, write_page
@@ -34,6 +34,7 @@ from nlgnn.training.decision import decision_of
 from nlgnn.training.device import limited_threads, model_like
 from nlgnn.training.predict import calibrated, temperatures
 from nlgnn.training.preflight import ignores_types, ignores_weights
+from nlgnn.training.recipe import metric_heading
 from nlgnn.training.replica import Run, choice_words
 from nlgnn.training.run_folder import load_weights
 from nlgnn.training.thresholds import answers_of
@@ -98,7 +99,7 @@ def run_parts(
             *member_sections(trained),
             *missing_models(inside, others),
             *order_parts(inside, graph, inside.finished, run, splits[run.index], own),
-            *period_sections(trained, graph, parts, sure),
+            *period_parts(trained, graph, parts, sure),
             *curve_figures(inside.finished, selection_words(inside.recipe.selection, answer.metric), answer.metric),
             *quality_figures(
                 decided, graph, trained.recipe.class_weight, held_back(sure, graph, parts), matrix=not is_rare
@@ -136,23 +137,26 @@ def embedding_figures(trained: Trained, graph: Graph, run: Run, predictions: NDA
     return [projection_figure(projection, graph, predictions, run.index)]
 
 
-def period_sections(
+def period_parts(
     trained: Trained, graph: Graph, splits: Sequence[Split], probabilities: NDArray[np.floating]
-) -> list[Section]:
-    """Return the test figures by period of a split by time; an empty list for other splits."""
+) -> list[Part]:
+    """Return the test figures by period of a split by time, drawn and as a table; an empty list for other splits."""
     times = trained.plan.tables and trained.plan.tables.node_times()
     if not times or splits[0].protocol != TIME:
         return []
     metric, rare = trained.recipe.metric, rare_class(graph)
     known = np.pad(times.values, (0, graph.num_nodes - len(times.values)), constant_values=np.nan)
-    rows = []
+    rows, drawn, heading = [], {}, f"test {metric_heading(metric)}"
     for period in metric_periods(known, probabilities, graph, splits, metric):
         row = {"period": f"{times.shown(period.first)} to {times.shown(period.last)}"}
+        drawn[row["period"]] = period.values
         row["test nodes"] = f"{len(period.labels):,}"
         if rare is not None:
             row[f"{graph.class_names[rare]} %"] = f"{100 * (period.labels == rare).mean():.1f}"
-        rows.append(row | {f"test {metric} %": str(spread(period.values) or "–")})
-    return [Section("Over time", rows, caption("periods"))] if rows else []
+        rows.append(row | {heading: str(spread(period.values) or "–")})
+    if not rows:
+        return []
+    return [means_figure("Over time", heading, drawn, caption("periods")), Section("", rows, "")]
 
 
 def make_answer(

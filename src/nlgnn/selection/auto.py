@@ -29,6 +29,7 @@ from nlgnn.training.fit import Watch, fit
 from nlgnn.training.metrics import needs_two_classes
 from nlgnn.training.preflight import check
 from nlgnn.training.recipe import Recipe, metric_text
+from nlgnn.training.replica import Run
 from nlgnn.training.train import CHOICE_FILE, Trained, candidate_folder, member_checksum, read_trained
 from nlgnn.training.trained import ENSEMBLE, Member
 
@@ -99,31 +100,34 @@ def choose(
     """
     given = {**options, "metric": board.metric}
     board.rows = [row for row in board.rows if row.entry.model != ENSEMBLE]  # of an interrupted choice
-    seeds = ensemble and len(splits) <= FEW_RUNS and not few_validation_nodes(splits, graph)
+    may_average = ensemble and not few_validation_nodes(splits, graph)
     run_race(
         *(read_portfolio(given), graph, len(splits), board, clock, train, given),
         controls=controls,
-        seeds=seeds,
+        ensemble=may_average,
+        seeds=may_average and len(splits) <= FEW_RUNS,
         show=show,
     )
     selected = None
     if ensemble and board.best:
         members = {row.entry.name: recall(row.entry) for row in board.ranked(may_be_member)}
         with limited_threads("auto", graph):
-            row, selected = select(board, members, graph, splits)
+            row, selected = select(board, members, graph, splits, clock.remaining)
         board.add(row, clock.used)
         show(row)
     best = board.best
     if best is None:
         reasons = list(dict.fromkeys(f"{row.entry.name}: {row.reason}" for row in board.rows if row.status == "failed"))
         raise NlgnnError(f"no model could be trained. {'; '.join(reasons[:3])}.", "Look at the features and labels.")
-    words = headline(board, best, graph, splits), verdict(board, graph, splits)
-    choice = Choice(best.entry, board, *words, selected if best.entry.model == ENSEMBLE else None)
+    chosen = selected if best.entry.model == ENSEMBLE else None
+    found = chosen.runs if chosen else recall(best.entry).runs
+    words = headline(board, best, graph, splits, found), verdict(board, graph, splits)
+    choice = Choice(best.entry, board, *words, chosen)
     write_choice(board, choice)
     return choice
 
 
-def headline(board: Leaderboard, best: Row, graph: Graph, splits: Sequence[Split]) -> str:
+def headline(board: Leaderboard, best: Row, graph: Graph, splits: Sequence[Split], found: Sequence[Run]) -> str:
     """Return what was chosen and why. Where a constant answer is about as good, the headline says so first."""
     chosen = f"Chose {best.entry.name}: validation {board.metric} {metric_text(board.metric, best.mean(board.metric))}"
     if best.postponed:
@@ -131,7 +135,7 @@ def headline(board: Leaderboard, best: Row, graph: Graph, splits: Sequence[Split
     ranked = [row for row in board.ranked(lambda row: row.entry.is_single) if row is not best]
     if ranked:
         chosen += f", next {ranked[0].entry.name} with {metric_text(board.metric, ranked[0].mean(board.metric))}"
-    return " ".join(filter(None, [not_better_than_constant(board, best, graph, splits), f"{chosen}."]))
+    return " ".join(filter(None, [not_better_than_constant(board, best, graph, splits, found), f"{chosen}."]))
 
 
 def verdict(board: Leaderboard, graph: Graph, splits: Sequence[Split]) -> tuple[str, ...]:

@@ -83,6 +83,11 @@ class Clock:
         return self.used_before + time.monotonic() - self.started
 
     @property
+    def remaining(self) -> float:
+        """Return the seconds until the end of the budget, with those that are reserved."""
+        return math.inf if self.budget is None else self.budget - self.used
+
+    @property
     def left(self) -> float:
         """Return the seconds left for training. A part of the budget is reserved for what comes after it."""
         if self.budget is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,10 @@ from torch import Tensor
 
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
+from nlgnn.selection.clock import show_seconds
 from nlgnn.selection.leaderboard import Leaderboard, Row
 from nlgnn.selection.portfolio import Entry
+from nlgnn.selection.race import seconds_of_report
 from nlgnn.training.metrics import measure_all, validate
 from nlgnn.training.replica import OUT_OF_TIME, Run
 from nlgnn.training.trained import ENSEMBLE, Member, Probabilities, Weights, mean_of_members, mean_weights
@@ -119,7 +122,11 @@ def few_validation_nodes(splits: Sequence[Split], graph: Graph) -> str:
 
 
 def select(
-    board: Leaderboard, members: Mapping[str, Member], graph: Graph, splits: Sequence[Split]
+    board: Leaderboard,
+    members: Mapping[str, Member],
+    graph: Graph,
+    splits: Sequence[Split],
+    time_left: float = math.inf,
 ) -> tuple[Row, Selected | None]:
     """Choose the weights of an ensemble, and return its row and its members if it is ahead of the best single model.
 
@@ -132,6 +139,7 @@ def select(
         members: The runs of all finished entries, by name.
         graph: The graph.
         splits: The splits.
+        time_left: Seconds for the predictions of its members, and for the report.
     """
     started = time.perf_counter()
     rows = board.ranked(may_be_member)
@@ -150,7 +158,8 @@ def select(
         if known:
             each = list(known.values())
             weights |= dict(zip(known, greedy_weights(each, y, board.metric), strict=True))
-            run.val = measure_all(unseen_mean(each, y, board.metric).clamp(min=SMALLEST).log(), y, board.metric)
+            run.validation = unseen_mean(each, y, board.metric)
+            run.val = measure_all(run.validation.clamp(min=SMALLEST).log(), y, board.metric)
         else:
             run.failure = OUT_OF_TIME if best.postponed else f"run {index}: every member failed"
         all_weights.append(weights)
@@ -162,12 +171,16 @@ def select(
         return Row(Entry(ENSEMBLE, ENSEMBLE), "stopped", f"in validation not ahead of {best.entry.name}"), None
     seconds = time.perf_counter() - started
     finished = [run for run in runs if run.failure is None]
+    used = [row for row in rows if row.entry.name in names]
+    needed = seconds_of_report(used, len(finished))
+    if needed > time_left - seconds:
+        why = f"predictions of its {len(used)} members would take about {show_seconds(needed)}"
+        return Row(Entry(ENSEMBLE, ENSEMBLE), "stopped", why, needed_seconds=needed), None
     probabilities = mean_of_members([members[name] for name in names], table, finished, graph)
     for run, one in zip(finished, probabilities, strict=True):
         nodes = np.flatnonzero(splits[run.index].test & graph.labelled)
         logits = torch.from_numpy(one[nodes]).clamp(min=SMALLEST).log()
         run.test = measure_all(logits, torch.from_numpy(graph.y[nodes]), board.metric)
-    used = [row for row in rows if row.entry.name in names]
     means = mean_weights(names, table)
     row = Row(
         Entry(ENSEMBLE, ENSEMBLE, {"weights": means}),

@@ -28,6 +28,7 @@ ENTRY_SHARE = 0.1  # of the budget for an entry at first; the rest of its runs a
 LEFT_SHARE, ALWAYS_SHARE = 0.5, 0.05
 SEEDED, MOST_SEEDS = 3, 2  # the best entries, and how often each is repeated with another seed
 REPORT_PREDICTIONS = 2.0  # predictions of the report, in multiples of those of all runs
+MEMBERS = 4  # of an ensemble, about; their predictions are computed once more
 Trainer = Callable[[Entry, Watch], Member]
 
 
@@ -41,6 +42,7 @@ def run_race(
     options: Mapping[str, Any],
     *,
     controls: bool = False,
+    ensemble: bool = False,
     seeds: bool = False,
     show: Callable[[Row], object] = lambda row: None,
 ) -> None:
@@ -62,14 +64,15 @@ def run_race(
         train: Trains an entry. It is called again for the runs of an entry that were postponed.
         options: Options that the user gave, for the non-local version.
         controls: If True, the non-local version is also trained with a random order.
+        ensemble: If True, time is kept for the predictions of an ensemble.
         seeds: If True, the best models are repeated with other seeds, as members of an ensemble.
         show: Called with every new row.
     """
 
     def add(row: Row) -> None:
         board.add(row, clock.used)
-        best = board.best
-        clock.report = seconds_of_report(best, best.runs) if best else 0.0
+        best = board.ranked(lambda row: row.entry.model != ENSEMBLE)[: MEMBERS if ensemble else 1]
+        clock.report = seconds_of_report(best, max((row.runs for row in best), default=0))
         show(row)
 
     def is_time() -> bool:
@@ -91,7 +94,7 @@ def run_race(
             if row is None:
                 return
             tried.add(row.entry.name)
-            clock.report = max(clock.report, seconds_of_report(row, runs))
+            clock.report = max(clock.report, seconds_of_report([row], runs))
             with board.turn(row.entry, is_time) as ours:
                 row = board.row(row.entry.name) or row  # another process may have trained them meanwhile
                 if ours and row.postponed and row.seconds_per_run < clock.left:
@@ -120,9 +123,10 @@ def run_race(
                 enter(row.entry.with_seed(number, runs))
 
 
-def seconds_of_report(best: Row, runs: int) -> float:
-    """Return about how long a report takes of some runs of the best entry."""
-    return REPORT_PREDICTIONS * runs * (best.predict_seconds or 0.0)
+def seconds_of_report(members: Sequence[Row], runs: int) -> float:
+    """Return about how long predictions and report take of some runs of an entry, or of the members of an ensemble."""
+    times = REPORT_PREDICTIONS + (len(members) > 1)
+    return times * runs * sum(row.predict_seconds or 0.0 for row in members)
 
 
 def joined(before: Row, after: Row) -> Row:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.homophily import adjusted_homophily_among
@@ -17,6 +19,11 @@ from nlgnn.selection.leaderboard import Leaderboard, Row
 from nlgnn.selection.portfolio import TREES
 from nlgnn.selection.statistics import Interval, paired_interval
 from nlgnn.training.metrics import measure
+from nlgnn.training.recipe import metric_text
+from nlgnn.training.replica import Run
+
+SAMPLES = 200  # of validation nodes, in place of runs
+SMALLEST = 1e-30  # probability whose logarithm is finite
 
 SUBJECTS = {
     "direction": "The direction of edges",
@@ -133,24 +140,67 @@ def constant_figure(graph: Graph, split: Split, metric: str, part: str = "valida
     nodes = (split.val if part == "validation" else split.test) & graph.labelled
     if not nodes.any():
         return None
-    y = torch.tensor(graph.y)
-    counts = torch.bincount(y[torch.from_numpy(split.train & graph.labelled)], minlength=graph.num_classes)
-    shares = (counts.double().clamp(min=1e-9) / counts.sum()).log()
-    labels = y[torch.from_numpy(nodes)]
-    return measure(metric, shares.expand(len(labels), -1), labels)
+    labels = torch.from_numpy(graph.y[nodes])
+    return measure(metric, class_shares(graph, split).expand(len(labels), -1), labels)
 
 
-def not_better_than_constant(board: Leaderboard, best: Row, graph: Graph, splits: Sequence[Split]) -> str:
-    """Return a sentence if the best row is not clearly better than a constant answer in validation, else nothing."""
+def class_shares(graph: Graph, split: Split) -> Tensor:
+    """Return the logarithm of the share of each class in the training nodes."""
+    counts = np.bincount(graph.y[split.train & graph.labelled], minlength=graph.num_classes)
+    return torch.from_numpy(counts.clip(1e-9) / counts.sum()).log()
+
+
+def is_better_on_samples(probabilities: Tensor, graph: Graph, split: Split, metric: str) -> bool:
+    """Return whether a run is better than a constant answer on nearly all samples of its validation nodes.
+
+    Samples are drawn with replacement (bootstrap). They take the place of runs where there is a single one.
+
+    Args:
+        probabilities: The probabilities of the validation nodes, `[k, c]`.
+        graph: The graph.
+        split: The split of the run.
+        metric: The metric.
+    """
+    y = torch.from_numpy(graph.y[split.val])
+    logits, constant = probabilities.clamp(min=SMALLEST).log(), class_shares(graph, split).expand(len(y), -1)
+    generator = torch.Generator().manual_seed(0)
+    ahead = 0
+    for _ in range(SAMPLES):
+        drawn = torch.randint(len(y), (len(y),), generator=generator)
+        ahead += measure(metric, logits[drawn], y[drawn]) > measure(metric, constant[drawn], y[drawn])
+    return ahead >= 0.975 * SAMPLES
+
+
+def not_better_than_constant(
+    board: Leaderboard, best: Row, graph: Graph, splits: Sequence[Split], runs: Sequence[Run] = ()
+) -> str:
+    """Return a sentence if the best row is not clearly better than a constant answer in validation, else nothing.
+
+    Args:
+        board: The leaderboard.
+        best: The best row.
+        graph: The graph.
+        splits: The splits.
+        runs: The runs of the best row with their validation probabilities, for a row with a single figure.
+    """
+    alike = [split.index for split in splits if len(np.unique(graph.y[split.val])) < 2]
+    if alike:
+        return (
+            f"Validation cannot tell good models from constant answers: its nodes of split {alike[0]} are of one class."
+        )
     constant = [constant_figure(graph, split, board.metric) for split in splits]
     own = best.figures(board.metric)
     difference = paired_interval(own, constant)
     known = [value for value in constant if value is not None]
     clearly = difference.is_above_zero if difference else best.mean(board.metric) > fmean(known)
+    if difference is None:
+        parts = [(run.validation, splits[run.index]) for run in runs if run.validation is not None]
+        clearly &= all(is_better_on_samples(part, graph, split, board.metric) for part, split in parts)
     if clearly:
         return ""
     what = "the majority class" if board.metric == "accuracy" else "a constant score"
+    figures = [metric_text(board.metric, value) for value in (best.mean(board.metric), fmean(known))]
     return (
-        f"No model is clearly better than {what}: validation {board.metric} {best.mean(board.metric):.1f} for the best "
-        f"of them, {fmean(known):.1f} for {what}."
+        f"No model is clearly better than {what}: validation {board.metric} {figures[0]} for the best of them, "
+        f"{figures[1]} for {what}."
     )

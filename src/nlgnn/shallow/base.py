@@ -200,14 +200,16 @@ def labelled_parts(graph: Graph, split: Split) -> tuple[NDArray[np.int64], NDArr
     return train, val
 
 
-def balanced_weights(y: NDArray[np.int64]) -> NDArray[np.float32]:
+def balanced_weights(y: NDArray[np.int64], num_classes: int = 0) -> NDArray[np.float32]:
     """Return a weight per class with which all classes of some labels count the same, and nodes 1 on average.
+
+    Classes without a label, up to `num_classes`, have weight 0.
 
     Example:
         >>> balanced_weights(np.array([0, 0, 0, 2])).tolist()
         [0.6666666865348816, 0.0, 2.0]
     """
-    sizes = np.bincount(y)
+    sizes = np.bincount(y, minlength=num_classes)
     weights = len(y) / (np.count_nonzero(sizes) * np.maximum(sizes, 1))
     return np.where(sizes > 0, weights, 0).astype(np.float32)
 

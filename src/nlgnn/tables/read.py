@@ -280,4 +280,6 @@ def encoder_note(encoder: FeatureEncoder) -> str:
     kinds = Counter(column.kind for column in encoder.columns)
     made = ", ".join(f"{count} of kind {kind}" for kind, count in kinds.items())
     form = "sparse" if encoder.is_sparse else "dense"
-    return f"{len(encoder.columns)} columns became {encoder.num_slots} features ({made or 'none'}; {form})."
+    columns, features = len(encoder.columns), encoder.num_slots
+    became = f"{columns} column{'s' * (columns != 1)} became {features} feature{'s' * (features != 1)}"
+    return f"{became} ({made or 'none'}; {form})."

@@ -132,8 +132,10 @@ def read_decision(folder: Path) -> Decision | None:
         ) from None
 
 
-def check_decision(graph: Graph, threshold: str | float | None, cost: str | None) -> None:
-    """Raise an `OptionError` if a threshold or costs cannot be read or do not apply to a graph."""
+def check_decision(
+    graph: Graph, threshold: str | float | None, cost: str | None, class_weight: str | None = None
+) -> None:
+    """Raise an `OptionError` if a threshold or costs cannot be read or do not apply to a graph and a training."""
     if threshold is not None:
         parse_threshold(str(threshold))
         if graph.num_classes != 2:
@@ -141,6 +143,11 @@ def check_decision(graph: Graph, threshold: str | float | None, cost: str | None
             raise OptionError(f"A threshold needs two classes, this graph has {graph.num_classes}.", how)
     if cost is not None:
         cost_matrix(cost, graph.class_names)
+        if threshold is None and class_weight == "balanced":
+            raise OptionError(
+                f"cost={cost!r} needs the frequencies of classes; class_weight=balanced raises those of small classes.",
+                "Leave one of them out: costs alone find the rare class more often, too.",
+            )
 
 
 def check_texts(threshold: str | None, cost: str | None) -> None:
@@ -249,6 +256,7 @@ def decision_of(
         if stored is not None:
             return stored
         threshold, cost = plan.threshold, plan.cost
+    check_decision(graph, threshold, cost, trained.recipe.class_weight)
     splits = make_splits(graph, plan.protocol, plan.runs)
     own = [splits[run.index] for run in trained.finished]
     return decide(probabilities, temperatures, graph, own, threshold, cost or plan.cost)

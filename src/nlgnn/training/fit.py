@@ -52,7 +52,7 @@ from nlgnn.training.preflight import (
 from nlgnn.training.processes import is_first
 from nlgnn.training.progress import TrainingProgress
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.replica import OUT_OF_TIME, Job, Replica, Run, by_shape, shape_of_setting, training_nodes
+from nlgnn.training.replica import OUT_OF_TIME, Job, Replica, Run, by_shape, shape_of_setting
 from nlgnn.training.run_folder import RunFolder, check_weights, load_weights
 from nlgnn.training.shallow_run import fit_shallow, predict_shallow, scaled
 from nlgnn.training.threads import Pace, choose_threads
@@ -176,7 +176,7 @@ def fit_settings(
         for _, recipe in settings
     ]
     jobs = [
-        Job(run, factory, example, recipe, split, training_nodes(split, graph.y, recipe.class_weight), number)
+        Job(run, factory, example, recipe, split, number)
         for number, ((factory, recipe), example) in enumerate(zip(settings, examples, strict=True))
         for run, split in zip(runs[number], splits, strict=True)
     ]
@@ -308,6 +308,8 @@ class _Training:
         train, val, test = numbers if ranks is None else map(ranks.own, numbers)
         replica = Replica.new(job.run, job.recipe, job.factory, (train, val, test))
         replica.setting = job.setting
+        weights = job.class_weights(self.graph.y, self.graph.num_classes)
+        replica.class_weights = None if weights is None else torch.from_numpy(weights).to(self.y.device)
         set_recompute(replica.model, self.recompute)
         replica.begin(self.inputs, self.y)
         return replica

@@ -23,6 +23,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from nlgnn.nn.base import Model, logits_of, storing_statistics
 from nlgnn.nn.kernels.dropout import Draws, Dropout, connect
 from nlgnn.nn.kernels.ranks import active_ranks, gathered
+from nlgnn.nn.layers import class_weights
 from nlgnn.training.metrics import measure_all, validate
 from nlgnn.training.rank_figures import validate_over_ranks
 from nlgnn.training.replica import Replica
@@ -121,9 +122,14 @@ class Objective(nn.Module):
         self.model, self.pretraining, self.random_modules = model, pretraining, list(random_modules)
 
     def forward(
-        self, inputs: tuple[Any, ...], y: Tensor, nodes: Tensor, number: Tensor | None = None
+        self,
+        inputs: tuple[Any, ...],
+        y: Tensor,
+        nodes: Tensor,
+        weights: Tensor | None = None,
+        number: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return logits and training loss; `number` is that of the replica in a stack."""
+        """Return logits and training loss; `weights` are of classes, `number` is that of the replica in a stack."""
         for module in self.random_modules:
             module.replica = number
         if not self.training:  # for a model that leaves a choice to validation all candidates, [candidates, n, c]
@@ -131,7 +137,8 @@ class Objective(nn.Module):
             return logits_of(self.model(*inputs)) if candidates is None else candidates, y.new_zeros(())
         output = self.model.training_output(*inputs)
         loss = self.model.pretrain_loss if self.pretraining else self.model.loss
-        return logits_of(output), loss(output, y, nodes)
+        with class_weights(weights, required=not self.pretraining):
+            return logits_of(output), loss(output, y, nodes)
 
 
 def can_be_stacked(model: Model) -> bool:
@@ -159,7 +166,8 @@ class Alone:
         self.draws.epoch = self.replica.epoch
         if self.uses_torch_random:
             self.replica.seed_torch()
-        logits, loss = self.objective.train()(self.inputs, self.y, self.replica.train)
+        replica = self.replica
+        logits, loss = self.objective.train()(self.inputs, self.y, replica.train, replica.class_weights)
         return logits.unsqueeze(0), loss.unsqueeze(0)
 
     def evaluate(self) -> Tensor:
@@ -199,10 +207,12 @@ class Stack:
         random_modules = connect(model, [replica.model for replica in replicas], self.draws)
         self.objective = Objective(model, self.pretraining, random_modules)
         train = torch.stack([replica.train for replica in replicas])
-        self.arguments = inputs, y, train, torch.arange(len(replicas), device=y.device)
+        weighted = [one.class_weights for one in replicas if one.class_weights is not None]  # all are, or none
+        weights = torch.stack(weighted) if weighted else None
+        self.arguments = inputs, y, train, weights, torch.arange(len(replicas), device=y.device)
         self._vectorised = vmap(
             partial(functional_call, self.objective),
-            in_dims=(0, (None, None, 0, 0)),
+            in_dims=(0, (None, None, 0, 0 if weighted else None, 0)),
             randomness="same",  # random draws are keyed
         )
 

@@ -190,8 +190,8 @@ def _trial_epoch(job: Job, graph: Graph, nodes: int, edges: int, recompute: bool
         of_this_size: Any = job.factory
         if isinstance(job.factory, partial) and "num_nodes" in job.factory.keywords:
             of_this_size = partial(job.factory, num_nodes=nodes)
-        # The same share of training nodes as in the job; with balanced classes, nodes occur several times.
-        learned = torch.arange(max(nodes // 2, nodes * len(job.train) // graph.num_nodes)) % nodes
+        share = len(job.train) / graph.num_nodes
+        learned = torch.arange(max(nodes // 2, int(share * nodes)))
         replica = Replica.new(Run(0, 0, "trial", 0), job.recipe, of_this_size, (learned, part, part))
         set_recompute(replica.model, recompute)
         y = torch.from_numpy(small.y)

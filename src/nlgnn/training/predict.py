@@ -28,7 +28,9 @@ LARGEST_LOG_TEMPERATURE = 3.0
 
 
 def temperature(probabilities: Probabilities, labels: NDArray[np.int64]) -> float:
-    """Return the temperature that makes the labels of validation nodes most likely; 1 if there are none.
+    """Return the temperature that makes the labels of validation nodes most likely.
+
+    It is 1 if they have fewer than two classes: labels of one class would make every model certain of it.
 
     Args:
         probabilities: The probabilities of the validation nodes, `[k, classes]`.
@@ -36,7 +38,7 @@ def temperature(probabilities: Probabilities, labels: NDArray[np.int64]) -> floa
     """
     from scipy.optimize import minimize_scalar
 
-    if len(labels) == 0:
+    if len(np.unique(labels)) < 2:
         return 1.0
     logits, rows = _logits(probabilities), np.arange(len(labels))
 

@@ -19,15 +19,13 @@ from torch import Tensor, nn
 from nlgnn.graph.splits import Split
 from nlgnn.nn.base import Model, as_model
 from nlgnn.nn.kernels.dropout import Draws
-from nlgnn.shallow.base import ShallowModel
+from nlgnn.shallow.base import ShallowModel, balanced_weights
 from nlgnn.training.recipe import Course, Recipe
 
 OUT_OF_TIME = "there was no time for it"  # of a run that may still be trained
 # Options in which models that are trained at once may differ: their rates, and nothing of their form.
 RATES = {"dropout", "input_dropout", "conv_dropout"}
 MOST_SHOWN = 3  # values of a setting that runs chose
-MOST_COPIES = 400  # classes more than a hundred times smaller than the largest do not count more than this
-COPIES = 4  # of a node of the largest class, where classes count alike: weights are right to an eighth at worst
 
 
 @dataclass
@@ -138,30 +136,25 @@ class Job:
     example: Any  # a `Model` or a `ShallowModel`
     recipe: Recipe
     split: Split
-    train: NDArray[np.int64]  # nodes to learn from
     setting: int = 0  # its place in the list of settings
+
+    @property
+    def train(self) -> NDArray[np.int64]:
+        """Return the nodes to learn from."""
+        return np.flatnonzero(self.split.train)
+
+    def class_weights(self, y: NDArray[np.int64], num_classes: int) -> NDArray[np.float32] | None:
+        """Return the weight of each class in the loss, from the labels of training nodes; None if all are 1."""
+        if self.recipe.class_weight == "none":
+            return None
+        return balanced_weights(y[self.train], num_classes)
 
     @property
     def shape(self) -> Hashable:
         """Return the properties that jobs of one stack share: form of the model, inputs and sizes of the split."""
         by_itself = isinstance(self.example, ShallowModel)
-        sizes = None if by_itself else (len(self.train), int(self.split.val.sum()))
+        sizes = None if by_itself else (int(self.split.train.sum()), int(self.split.val.sum()))
         return shape_of_setting(self.factory, self.recipe), sizes
-
-
-def training_nodes(split: Split, y: NDArray[np.int64], class_weight: str) -> NDArray[np.int64]:
-    """Return the training nodes; with balanced class weights, nodes of small classes occur several times.
-
-    The loss is a mean over them, so that a node that occurs twice counts twice. Nodes of the largest class occur
-    `COPIES` times, before the fraction is reduced.
-    """
-    nodes = np.flatnonzero(split.train)
-    if class_weight == "none":
-        return nodes
-    sizes = np.bincount(y[nodes])
-    copies = np.minimum(np.rint(COPIES * sizes.max() / np.maximum(sizes, 1)), MOST_COPIES).astype(np.int64)
-    copies //= np.gcd.reduce(copies[sizes > 0])
-    return np.repeat(nodes, copies[y[nodes]])
 
 
 def shape_of_setting(factory: Callable[[], Any], recipe: Recipe) -> Hashable:
@@ -171,7 +164,7 @@ def shape_of_setting(factory: Callable[[], Any], recipe: Recipe) -> Hashable:
         arguments = {name: value for name, value in factory.keywords.items() if name not in RATES}
         form = (factory.func, factory.args, json.dumps(arguments, sort_keys=True, default=id))
     execution = recipe.device, recipe.threads, recipe.replicas, recipe.memory
-    return form, recipe.features, recipe.metric, recipe.pretrain_epochs, execution
+    return form, recipe.features, recipe.metric, recipe.class_weight, recipe.pretrain_epochs, execution
 
 
 def by_shape(jobs: Sequence[Job]) -> list[list[Job]]:
@@ -266,6 +259,7 @@ class Replica:
     best_state: dict[str, Tensor] = field(default_factory=dict)
     seconds: float = 0.0
     setting: int = 0  # which of several settings it belongs to
+    class_weights: Tensor | None = None  # in the loss
     dropped: bool = False  # set by a watcher of the training, to end it
 
     @classmethod

@@ -14,7 +14,7 @@ from nlgnn.training.device import choose_device, limited_threads
 from nlgnn.training.memory import allowed_bytes, can_be_tried, epoch_seconds, step_bytes
 from nlgnn.training.preflight import example_of
 from nlgnn.training.recipe import Recipe
-from nlgnn.training.replica import Job, Run, training_nodes
+from nlgnn.training.replica import Job, Run
 
 
 class Requirements(NamedTuple):
@@ -84,8 +84,7 @@ def estimate_requirements(
         raise OptionError(
             f"what {type(model).__name__} needs cannot be estimated from smaller graphs.", "Train it on a part first."
         )
-    train = training_nodes(splits[0], graph.y, recipe.class_weight)
-    job = Job(Run(0, recipe.seed, splits[0].protocol, 0), factory, model, recipe, splits[0], train)
+    job = Job(Run(0, recipe.seed, splits[0].protocol, 0), factory, model, recipe, splits[0])
     with limited_threads(recipe.threads, graph):
         inputs = prepare(model, graph.past.scale_features(recipe.features), choose_device(recipe.device))
         allowed, step, recompute = allowed_bytes(recipe.memory), step_bytes(job, graph, recompute=False), False

@@ -62,7 +62,7 @@ def train(plan: Plan, graph: Graph, path: Path, progress: bool = True, watch: Wa
     factory, recipe = configure(plan.model, graph, plan.preset, **plan.options)
     splits = make_splits(graph, plan.protocol, plan.runs)
     check(graph, splits, recipe)  # before a folder is made
-    check_decision(graph, plan.threshold, plan.cost)
+    check_decision(graph, plan.threshold, plan.cost, recipe.class_weight)
     config = {
         **asdict(plan),
         "preset": plan.preset or default_preset(graph.name),

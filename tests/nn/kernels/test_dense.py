@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nlgnn.nn import layers
-from nlgnn.nn.layers import NARROW, cross_entropy, narrow_product, product
+from nlgnn.nn.layers import FEW_ROWS, NARROW, class_weights, cross_entropy, narrow_product, product
 from nn_samples import assert_same, noise, seeds
 
 sizes = st.integers(1, 6)
@@ -86,6 +86,16 @@ def test_cross_entropy_is_torchs(n, classes, as_mask, seed):
     y[~chosen] = -1  # never looked at
     nodes = chosen if as_mask else chosen.nonzero().squeeze(1)
     assert_same(cross_entropy(logits, y, nodes), F.cross_entropy(logits[chosen], y[chosen]), [logits])
+
+
+@pytest.mark.parametrize("rows", [9, FEW_ROWS])
+def test_class_weights_count_nodes_as_often_as_copies_would(rows):
+    logits, y = noise(rows, 3), torch.arange(rows) % 3
+    y[0], nodes = -1, torch.arange(rows - 2)
+    copies = torch.cat([nodes, nodes[y[nodes] == 1], nodes[y[nodes] == 1]])
+    with class_weights(torch.tensor([1.0, 3.0, 1.0])):
+        weighted = cross_entropy(logits, y, nodes)
+    assert_same(weighted, cross_entropy(logits, y, copies), [logits])
 
 
 def test_cross_entropy_counts_a_repeated_node_twice_and_does_not_overflow():
