@@ -1,4 +1,4 @@
-"""kill -9 at many moments of train, tune, predict and store, also over several processes: what is there is whole, and leads to the same end.
+"""kill -9 at many moments of train, tune, predict, store and several processes: what is there is whole, and ends alike.
 
 Half of the moments are points in time, half are just before a file is opened, renamed or removed.
 """

@@ -28,8 +28,8 @@ CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
 class Ended(NamedTuple):
     """How a command ended: its exit code, or minus the signal that killed it; and what it printed.
 
-    `seconds` is how long it took, `changes` how many changes of files it began. Of several ranks, all of this is that of
-    the first one, or of the one that is to be killed; `others` are the exit codes of the others.
+    `seconds` is how long it took, `changes` how many changes of files it began. Of several ranks, all of this is that
+    of the first one, or of the one that is to be killed; `others` are the exit codes of the others.
     """
 
     code: int
@@ -112,7 +112,12 @@ def _run_ranks(notes: Path, ranks: int, killed_rank: int = 0, **request: Any) ->
     started = time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    shared = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+    shared = {
+        "WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
     moment = {name: request.pop(name) for name in ("kill_after", "kill_before_change") if name in request}
     children = []
     for rank in range(ranks):
