@@ -56,9 +56,9 @@ network. The sort of all nodes never is the bottleneck.
 ## Compared with measurements
 
 A training step of NLGCN, whose forward pass also evaluates, with processes of one or two threads on one machine of two
-cores (gloo), measured by `python -m benchmarks.processes`. All figures are those of one process. CPU seconds are medians
-of five epochs, on a machine that other processes used at the same time. Memory is the peak above that after imports,
-reading and preparing included.
+cores (gloo), measured by `python -m benchmarks.processes`. All figures are those of one process. CPU seconds are medians of
+five epochs, on a machine that others used at the same time. Memory is the peak above that after imports, reading and
+preparing included.
 
 The three speeds of the model were chosen for this machine: {speeds}.
 So were the two numbers for memory, per node and per halo row. The ratios between the rows, and the bytes, follow from
