@@ -56,7 +56,7 @@ network. The sort of all nodes never is the bottleneck.
 ## Compared with measurements
 
 A training step of NLGCN, whose forward pass also evaluates, with processes of one or two threads on one machine of two
-cores (gloo), measured by `python -m benchmarks.processes`. All figures are those of one process. CPU seconds are medians of
+cores (gloo), measured by `python -m benchmarks.processes`. Figures are those of one process. CPU seconds are medians of
 five epochs, on a machine that others used at the same time. Memory is the peak above that after imports, reading and
 preparing included.
 
