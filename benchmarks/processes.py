@@ -1,10 +1,12 @@
-"""Training of NLGCN over several processes: CPU seconds, bytes sent and peak memory of each, as a table.
+"""Training of NLGCN over several processes: CPU seconds, bytes sent and peak memory of each.
 
-    python -m benchmarks.processes 300000 --near 0.9
+    python -m benchmarks.processes 500000 --near 0.9
+    python tools/write_machines_page.py
 
-Every process runs one thread. `near` is the share of edges between nodes at most 1,000 numbers apart; the others are
-drawn as in patents-like. Bytes are those of one epoch, a training step whose forward also evaluates, summed over the
-processes. All other figures are means over them.
+The first command writes a file into benchmarks/results, the second the page that shows all of these files. `near` is
+the share of edges between nodes at most 1,000 numbers apart; the others are drawn as in patents-like. Bytes are those
+of one epoch, a training step whose forward also evaluates, summed over the processes. All other figures are means over
+them.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from benchmarks.scale import CLASSES, EDGES, FEATURES, NODES
 from benchmarks.steps import HIDDEN
-from benchmarks.timing import GIB, peak_memory
+from benchmarks.timing import cores_of_others, environment, peak_memory, usage
 from nlgnn.datasets.synthetic import patents_like_graph
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import make_splits
@@ -43,6 +45,9 @@ from nlgnn.training.processes import connected, part_of_store
 from nlgnn.training.recipe import Recipe
 
 WARM_UP, EPOCHS = 1, 5
+RESULTS = Path(__file__).parent / "results"
+CASES = ((1, 1), (2, 1), (4, 1), (1, 2))  # processes, and threads of each
+MODELLED = ("neighbours", "routing", "keys", "gradients")  # what the cost model counts of what is sent
 
 
 def make_store(nodes: int, near: float, folder: Path) -> None:
@@ -53,7 +58,8 @@ def make_store(nodes: int, near: float, folder: Path) -> None:
 
 def work(folder: Path) -> dict[str, Any]:
     """Train as one of the processes, or as the only one, and return its figures per epoch."""
-    torch.set_num_threads(1)
+    threads = int(os.environ["OMP_NUM_THREADS"])
+    torch.set_num_threads(threads)
     imported = resident_bytes()
     store = GraphStore.open(folder)
     ranks: Ranks | None = None
@@ -81,7 +87,7 @@ def work(folder: Path) -> dict[str, Any]:
             return model
 
         epochs = WARM_UP + EPOCHS + 1
-        recipe = Recipe(features="none", epochs=epochs, stopping="never", threads=1, device="cpu")
+        recipe = Recipe(features="none", epochs=epochs, stopping="never", threads=threads, device="cpu")
         fit(factory, graph, make_splits(graph, "random-60", 1), recipe, progress=False)
         used = stamps[-(EPOCHS + 1) :]
         cpu, wall = (np.diff([stamp[place] for stamp in used]) for place in (0, 1))
@@ -112,11 +118,11 @@ def modelled_bytes(parts: list[dict[str, Any]]) -> float:
     return float(halo + routing + gradients)
 
 
-def measure(folder: Path, processes: int) -> list[dict[str, Any]]:
+def measure(folder: Path, processes: int, threads: int) -> list[dict[str, Any]]:
     """Return the figures of each of some processes on this machine."""
     meeting = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
     shared = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(meeting.port)}
-    shared |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    shared |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "OMP_NUM_THREADS": str(threads), "GLOO_SOCKET_IFNAME": "lo"}
     command = [sys.executable, "-m", "benchmarks.processes", "--work", str(folder)]
     running = [
         subprocess.Popen(
@@ -127,11 +133,27 @@ def measure(folder: Path, processes: int) -> list[dict[str, Any]]:
     return [json.loads(process.communicate()[0].splitlines()[-1]) for process in running]
 
 
+def row(parts: list[dict[str, Any]], threads: int) -> dict[str, Any]:
+    """Return the figures of some processes as one row."""
+    return {
+        "processes": len(parts),
+        "threads": threads,
+        "CPU seconds": round(fmean(part["cpu"] for part in parts), 4),
+        "peak bytes": round(fmean(part["peak"] for part in parts)),
+        "halo rows": sum(part["halo"] for part in parts),
+        "bytes sent": round(sum(part["sent"].get(purpose, 0) for part in parts for purpose in MODELLED)),
+        "other bytes sent": round(
+            sum(count for part in parts for purpose, count in part["sent"].items() if purpose not in MODELLED)
+        ),
+        "bytes by the model": round(modelled_bytes(parts)) if len(parts) > 1 else 0,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("nodes", type=int, nargs="?", default=NODES)
     parser.add_argument("--near", type=float, default=0.0)
-    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--work", type=Path)
     parser.add_argument("--make", type=Path)
     given = parser.parse_args()
@@ -145,21 +167,24 @@ def main() -> None:
         folder = Path(parent) / "store"
         make = [sys.executable, "-m", "benchmarks.processes", str(given.nodes), "--near", str(given.near)]
         subprocess.run([*make, "--make", str(folder)], check=True)
-        say = sys.stdout.write
-        say("| processes | CPU s | wall s | peak GiB | MB sent | MB by the model | load |\n" + "| --- " * 7 + "|\n")
-        for processes in given.processes:
-            parts = measure(folder, processes)
-            main_bytes = sum(
-                part["sent"].get(purpose, 0)
-                for part in parts
-                for purpose in ("neighbours", "routing", "keys", "gradients")
-            )
-            figures = (fmean(part["cpu"] for part in parts), fmean(part["wall"] for part in parts))
-            peak = fmean(part["peak"] for part in parts) / GIB
-            modelled = modelled_bytes(parts) if processes > 1 else 0
-            say(f"| {processes} | {figures[0]:.2f} | {figures[1]:.2f} | {peak:.2f} | {main_bytes / 1e6:.1f} | ")
-            say(f"{modelled / 1e6:.1f} | {os.getloadavg()[0]:.1f} |\n")
+        before, rows = usage(), []
+        for processes, threads in CASES:
+            rows.append(row(measure(folder, processes, threads), threads))
+            sys.stdout.write(f"{rows[-1]}\n")
             sys.stdout.flush()
+        store = GraphStore.open(folder)
+        result = {
+            **environment(),
+            "cores of others": cores_of_others(before, usage()),
+            "protocol": f"Medians of {EPOCHS} epochs, means over processes; peak memory above that after imports",
+            "nodes": store.nodes,
+            "entries": store.edges,
+            "near": given.near,
+            "rows": rows,
+        }
+        given.out.mkdir(parents=True, exist_ok=True)
+        name = f"processes-{given.nodes}-{round(100 * given.near)}.json"
+        (given.out / name).write_text(json.dumps(result, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

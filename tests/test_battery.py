@@ -12,9 +12,10 @@ import pytest
 
 from each_of import each_of
 
-pytest.register_assert_rewrite("battery", "shallow_battery")
+pytest.register_assert_rewrite("battery", "rank_battery", "shallow_battery")
 
 from battery import CHECKS, REPRESENTATIVES, STRUCTURAL, Case, cases  # noqa: E402
+from rank_battery import check_over_ranks  # noqa: E402
 from shallow_battery import SHALLOW, shallow_cases  # noqa: E402
 
 # Deep stacks. All checks run on the first three, the structural ones on the others.
@@ -50,13 +51,13 @@ WHOLE, OTHERS = chosen()
 
 
 @pytest.mark.parametrize("case", WHOLE, ids=str)
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+@pytest.mark.parametrize("check", [*CHECKS, check_over_ranks], ids=lambda check: check.__name__.removeprefix("check_"))
 def test_representatives(check: Callable[[Case], None], case: Case) -> None:
     check(case)
 
 
 @pytest.mark.parametrize("case", OTHERS, ids=str)
-@each_of("check", STRUCTURAL, ids=lambda check: check.__name__)
+@each_of("check", [*STRUCTURAL, check_over_ranks], ids=lambda check: check.__name__)
 def test_structure_of_the_others(check: Callable[[Case], None], case: Case) -> None:
     check(case)
 

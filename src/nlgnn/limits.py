@@ -31,7 +31,7 @@ def parse_size(text: str) -> int:
         size = int(TypeAdapter(ByteSize).validate_python(text))
     except (ValidationError, OverflowError):
         size = 0
-    if size <= 0 or (text.strip().isdecimal() and size < 1_000_000):
+    if not 0 < size < 2**63 or (text.strip().isdecimal() and size < 1_000_000):
         raise ValueError("should be an amount of memory in MiB, GiB or TiB, such as 8GiB")
     return size
 

@@ -74,6 +74,19 @@ def test_training_prediction_and_statistics(command: Command, tables: list[str])
     assert described["portrait"]["nodes"] == 60
     assert "Homophily" in command("diagnose", "--graph-file", "s").out
     assert not Path("runs").exists()
+    search = (
+        "--model",
+        "mlp",
+        "--settings",
+        "1",
+        "--search-splits",
+        "1",
+        "--search-epochs",
+        "2",
+        "--study",
+        "study.db",
+    )
+    assert "nlgnn train --graph-file" in command("tune", "s", *search).out
 
 
 @each_of(

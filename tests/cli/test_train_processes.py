@@ -25,8 +25,10 @@ OPTIONS = ["--model", "nlgcn", "--runs", "2", "--epochs", "6", "--stopping", "ne
 @each_of(
     ("arguments", "words"),
     [
-        (["--processes", "0"], "processes=0 is not positive"),
-        (["--processes", "2", "--process-timeout", "0"], "process_timeout=0 is not positive"),
+        (["--processes", "0"], "processes=0 is out of bounds"),
+        (["--processes", "100000"], "processes=100000 is out of bounds"),
+        (["--processes", "2", "--process-timeout", "0"], "process_timeout=0 is out of bounds"),
+        (["--processes", "2", "--process-timeout", "9" * 30], "from 1 to 2,592,000"),
         (["--processes", "2", "--model", "auto"], "Name a model"),
         (["--processes", "2", "--model", "linkx"], "Train it in one process"),
         (["--processes", "2", "--model", "vote-gcn"], "Train it in one process"),

@@ -1,7 +1,7 @@
 """A process that has imported everything and forks for each command, so that the seconds of importing are paid once.
 
 A command can run as another user, with a limit on the size of files, and it can be killed: after some time, or just
-before its n-th change of a file.
+before its n-th change of a file. It can run as several ranks of one training, one of which is killed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -27,7 +28,8 @@ CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
 class Ended(NamedTuple):
     """How a command ended: its exit code, or minus the signal that killed it; and what it printed.
 
-    `seconds` is how long it took, `changes` how many changes of files it began.
+    `seconds` is how long it took, `changes` how many changes of files it began. Of several ranks, all of this is that
+    of the first one, or of the one that is to be killed; `others` are the exit codes of the others.
     """
 
     code: int
@@ -35,6 +37,7 @@ class Ended(NamedTuple):
     err: str
     seconds: float
     changes: int
+    others: tuple[int, ...] = ()
 
 
 class WarmProcess:
@@ -64,14 +67,14 @@ class WarmProcess:
         self.process.communicate()
 
     def run(self, *arguments: object, folder: Path, **wishes: Any) -> Ended:
-        """Run `nlgnn arguments` in a folder; for `wishes` see `_become_command` and `_wait`."""
+        """Run `nlgnn arguments` in a folder; for `wishes` see `_become_command`, `_wait` and `_run_ranks`."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         request = {"arguments": [str(argument) for argument in arguments], "folder": str(folder), **wishes}
         print(json.dumps(request), file=self.process.stdin, flush=True)
-        code, seconds = json.loads(self.process.stdout.readline())
+        code, seconds, *others = json.loads(self.process.stdout.readline())
         out, err = ((self.notes / name).read_text(errors="replace") for name in ("out", "err"))
-        return Ended(code, out, err, seconds, (self.notes / "changes").stat().st_size)
+        return Ended(code, out, err, seconds, (self.notes / "changes").stat().st_size, tuple(others))
 
 
 def _serve(notes: Path, rehearsals: Sequence[list[str]]) -> None:
@@ -89,8 +92,46 @@ def _serve(notes: Path, rehearsals: Sequence[list[str]]) -> None:
         print(json.dumps(_run(json.loads(line), notes)), flush=True)
 
 
-def _run(request: dict[str, Any], notes: Path) -> tuple[int, float]:
+def _run(request: dict[str, Any], notes: Path) -> tuple[Any, ...]:
+    if "ranks" in request:
+        return _run_ranks(notes, **request)
     started = time.monotonic()
+    child = _fork(request, notes)
+    return _wait(child, request.get("kill_after", LONGEST)), time.monotonic() - started
+
+
+def _run_ranks(notes: Path, ranks: int, killed_rank: int = 0, **request: Any) -> tuple[Any, ...]:
+    """Run a command in several processes, of which one is killed at the given moment.
+
+    Args:
+        notes: where output goes.
+        ranks: how many.
+        killed_rank: the one.
+        request: as for one process.
+    """
+    started = time.monotonic()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    shared = {
+        "WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+    moment = {name: request.pop(name) for name in ("kill_after", "kill_before_change") if name in request}
+    children = []
+    for rank in range(ranks):
+        place = notes if rank == killed_rank else notes / f"rank-{rank}"
+        place.mkdir(exist_ok=True)
+        wishes = request | (moment if rank == killed_rank else {})
+        children.append(_fork({**wishes, "environment": {**shared, "RANK": str(rank), "LOCAL_RANK": "0"}}, place))
+    watched = children.pop(killed_rank)
+    code = _wait(watched, moment.get("kill_after", LONGEST))
+    seconds = time.monotonic() - started
+    return code, seconds, *(_wait(child, LONGEST) for child in children)
+
+
+def _fork(request: dict[str, Any], notes: Path) -> int:
     child = os.fork()
     if child == 0:
         code = 70
@@ -98,7 +139,7 @@ def _run(request: dict[str, Any], notes: Path) -> tuple[int, float]:
             code = _become_command(notes=notes, **request)
         finally:
             os._exit(code)
-    return _wait(child, request.get("kill_after", LONGEST)), time.monotonic() - started
+    return child
 
 
 def _wait(child: int, kill_after: float) -> int:
@@ -124,6 +165,7 @@ def _become_command(
     constants: dict[str, Any] | None = None,
     printed_to: str | None = None,
     modules: Path | None = None,
+    environment: dict[str, str] | None = None,
 ) -> int:
     """Run a command as users do, and return its exit code.
 
@@ -138,8 +180,10 @@ def _become_command(
         constants: module-level ones to be set, by module and name: "nlgnn.tuning.tune:BATCH".
         printed_to: where standard output goes; by default to the notes.
         modules: a file for the names of all modules that it has imported.
+        environment: further variables.
     """
     os.chdir(folder)
+    os.environ.update(environment or {})
     (notes / "out").write_bytes(b"")
     for number, file in ((1, printed_to or notes / "out"), (2, notes / "err")):
         os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)

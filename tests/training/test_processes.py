@@ -141,6 +141,9 @@ def failures_in_rank(path: Path) -> list[str]:
         if dist.get_rank() == rank:
             raise RunFolderError("The disk is full.", "Free some space.")
 
+    def in_all() -> None:
+        raise RunFolderError("The disk is full.", "Free some space.")
+
     def other_version() -> None:
         check_agreement({"graph": "a" if dist.get_rank() == 0 else "b"})
 
@@ -155,6 +158,7 @@ def failures_in_rank(path: Path) -> list[str]:
     for call in (
         lambda: on_first(partial(only, 0)),
         lambda: everywhere(partial(only, 1)),
+        lambda: everywhere(in_all),
         other_version,
         full_disk,
         lambda: check_size(1),
@@ -164,7 +168,7 @@ def failures_in_rank(path: Path) -> list[str]:
             call()  # type: ignore[no-untyped-call]
             found.append("")
         except NlgnnError as error:
-            found.append(f"{type(error).__name__}: {error.what}")
+            found.append(f"{type(error).__name__}: {error.what}" + " (own)" * error.of_process)
     return found
 
 
@@ -173,13 +177,14 @@ def test_failures_reach_all_processes(tmp_path: Path) -> None:
     assert first[0] == second[0] == "RunFolderError: The disk is full."
     assert (first[1], second[1]) == (
         "RunFolderError: process 1: The disk is full.",
-        "RunFolderError: The disk is full.",
+        "RunFolderError: The disk is full. (own)",
     )
     assert first[2:] == second[2:]
     assert [failure.partition(":")[0] for failure in first[2:]] == [
-        *("OptionError", "RunFolderError", "OptionError", "OptionError")
+        *("RunFolderError", "OptionError", "RunFolderError", "OptionError", "OptionError")
     ]
-    assert "'b', not 'a'" in first[2]
+    assert not any("(own)" in failure for failure in first[2:])
+    assert "'b', not 'a'" in first[3]
 
 
 def exchange_with_one_that(fails: str) -> str:

@@ -46,6 +46,8 @@ from nlgnn.errors import NlgnnError, OptionError, nearest
 from nlgnn.files import refuse_existing
 from nlgnn.graph.store_files import is_store
 
+MOST_PROCESSES = 256  # that one command starts; torchrun starts any number
+MOST_SECONDS = 30 * 86_400
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 COMMANDS = (
     *("train", "tune", "diagnose", "predict", "report", "leaderboard", "explain", "export", "demo"),
@@ -226,9 +228,9 @@ def _check_values(command: str, values: dict[str, Any], arguments: list[str]) ->
         raise OptionError(
             f"--study {values['study']} is an address; a study is a file.", "Name a database by --storage."
         )
-    for name in ("processes", "process_timeout"):
-        if values.get(name, 1) < 1:
-            raise OptionError(f"{name}={values[name]} is not positive.", "Give at least 1.")
+    for name, most in (("processes", MOST_PROCESSES), ("process_timeout", MOST_SECONDS)):
+        if not 1 <= values.get(name, 1) <= most:
+            raise OptionError(f"{name}={values[name]} is out of bounds.", f"Give a number from 1 to {most:,}.")
     if not 1 <= values.get("runs", 1) <= MOST_RUNS:
         how = f"Ask for at least one run, and at most {MOST_RUNS:,}."
         raise OptionError(f"runs={values['runs']} is out of bounds.", how)
@@ -267,6 +269,8 @@ def main(arguments: list[str] | None = None) -> None:
     Args:
         arguments: The command line; by default that of the process.
     """
+    if "RANK" in os.environ:  # torch would print stacks of C++ before our errors; it reads this when it is imported
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
     called.set(sys.argv[1:] if arguments is None else arguments)
     began.set(time.monotonic() - (process_age() if arguments is None else 0.0))
     if arguments is None:

@@ -91,14 +91,15 @@ def _wait(running: Sequence[subprocess.Popen[bytes]]) -> int:
 
 @contextmanager
 def _passing_on_signals(running: Sequence[subprocess.Popen[bytes]]) -> Iterator[None]:
-    """Leave Ctrl-C to the processes, which get it from the terminal as well, and pass on SIGTERM."""
+    """Leave Ctrl-C and the end of the terminal to the processes, which get them as well, and pass on SIGTERM."""
 
     def pass_on(number: int, _: object) -> None:
         for process in running:
             if process.poll() is None:
                 process.send_signal(number)
 
-    before = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN)}
+    from_terminal = [signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGINT)]
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in dict.fromkeys(from_terminal)}
     before[signal.SIGTERM] = signal.signal(signal.SIGTERM, pass_on)
     try:
         yield

@@ -44,7 +44,8 @@ def tune_graph(**flags: Any) -> None:
     plan = {name: given.pop(name) for name in PLAN_KEYS if name in given}
     check_numbers(**{name: plan[name] for name in ("settings", "search_splits", "search_epochs") if name in plan})
     with memory_limit(given.get("memory")):
-        wanted = given_graph("tune", plan.pop("graph", None), own_tables(plan), allow_unverified)
+        wanted = given_graph("tune", plan.get("graph"), own_tables(plan), allow_unverified)
+    plan.pop("graph", None)
     name = plan.pop("model", "nlgcn" if wanted.tables is None else AUTO)
     plan["splits"] = plan.get("splits", wanted.protocol)
     automatic, words = name.lower() == AUTO, ""

@@ -161,11 +161,12 @@ def everywhere(function: Callable[[], Result]) -> Result:
     try:
         result = function()
     except NlgnnError as error:
-        error.of_process = True
         failure = error
-    for rank, found in enumerate(from_all(failure and (type(failure), failure.what, failure.how))):
-        if failure is not None:
-            raise failure
+    all_found = from_all(failure and (type(failure), failure.what, failure.how))
+    if failure is not None:
+        failure.of_process = any(found != all_found[0] for found in all_found)
+        raise failure
+    for rank, found in enumerate(all_found):
         if found is not None:
             kind, what, how = found
             raise kind(f"process {rank}: {what}", how)
