@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,9 @@ if CHECK_TYPES:
         converting.__init__ = converting.__init__.__wrapped__  # type: ignore[attr-defined, method-assign]
 
 torch.set_num_threads(1)  # on small graphs faster and steadier
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # shells start commands in the background like this
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("nlgnn", derandomize=True, deadline=None, max_examples=30)
 settings.load_profile("nlgnn")
