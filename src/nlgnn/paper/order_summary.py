@@ -59,7 +59,9 @@ def _on_roles(cells: Sequence[Measured]) -> str:
         if one.test and one.cell.planted and one.cell.dataset == ROLES and one.cell.planted.noise == USUAL_NOISE
     }
     seeds = [seed for condition, seed in tests if condition == VOTES]
-    names = [one.name for one in conditions("roles") if all((one.name, seed) in tests for seed in seeds)]
+    compared = {VOTES, *CONTROLS[VOTES], *CONTROLS[CONVOLUTION]}
+    names = [one.name for one in conditions("roles") if one.name in compared]
+    names = [name for name in names if all((name, seed) in tests for seed in seeds)]
     means = {name: fmean(tests[name, seed] for seed in seeds) for name in names if seeds}
     votes = means.pop(VOTES, None)
     if votes is None or not means:
