@@ -17,7 +17,7 @@ from nlgnn.errors import DataError, OptionError, RunFolderError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.models.build import configure, default_metric
-from nlgnn.selection.auto import choose_model, default_runs, is_symmetric, race_metric
+from nlgnn.selection.auto import choose_model, default_runs, headline, is_symmetric, race_metric
 from nlgnn.selection.clock import Clock, parse_budget, show_seconds
 from nlgnn.selection.leaderboard import Leaderboard, Row, csv_text, read_leaderboard
 from nlgnn.selection.portfolio import PRESET, Entry
@@ -71,6 +71,13 @@ def row(name: str, *validation: float | None, **fields: Any) -> Row:
 
 def board(*rows: Row, folder: Path | None = None) -> Leaderboard:
     return Leaderboard("graph", "random-60", "accuracy", list(rows), folder=folder)
+
+
+def test_headline_compares_on_the_runs_that_there_are() -> None:
+    best = replace(row("a", 70), validation=[{"accuracy": 90.0}, {}], test=[{"accuracy": 90.0}, {}], postponed=1)
+    graph, found = small_graph(), board(best, row("b", 80, 40))
+    words = headline(found, best, graph, make_splits(graph, "random-60", 2), runs(90, None))
+    assert "90.0 % in 1 of 2 runs, next b with 80.0 %." in words
 
 
 def test_rank_by_validation() -> None:

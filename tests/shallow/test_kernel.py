@@ -220,6 +220,14 @@ def test_temperature_has_the_largest_likelihood() -> None:
     assert Validation("accuracy", labels).score(scores).likelihood == pytest.approx(-loss(best), rel=1e-4)
 
 
+def test_labels_of_one_class_do_not_make_a_model_certain() -> None:
+    scores = np.random.default_rng(0).random((50, 2), np.float32)
+    validation = Validation("log-loss", np.ones(50, np.int64))
+    assert validation.temperature(scores) == 1
+    expected = np.log(np.exp(scores).sum(1)) - scores[:, 1]
+    assert validation.score(scores).metric == pytest.approx(-100 * float(expected.mean()), rel=1e-4)
+
+
 @each_of("descriptions", ["all", "out-links", FEATURES_ONLY])
 def test_state_round_trip(descriptions: str) -> None:
     graph, split = random_graph(), thirds(90)

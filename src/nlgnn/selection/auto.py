@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -132,9 +133,12 @@ def headline(board: Leaderboard, best: Row, graph: Graph, splits: Sequence[Split
     chosen = f"Chose {best.entry.name}: validation {board.metric} {metric_text(board.metric, best.mean(board.metric))}"
     if best.postponed:
         chosen += f" in {best.runs} of {len(best.validation)} runs"
-    ranked = [row for row in board.ranked(lambda row: row.entry.is_single) if row is not best]
-    if ranked:
-        chosen += f", next {ranked[0].entry.name} with {metric_text(board.metric, ranked[0].mean(board.metric))}"
+    following = next((row for row in board.ranked(lambda row: row.entry.is_single) if row is not best), None)
+    if following:
+        pairs = zip(best.figures(board.metric), following.figures(board.metric), strict=True)
+        on_same_runs = [theirs for own, theirs in pairs if own is not None and theirs is not None]
+        if on_same_runs:
+            chosen += f", next {following.entry.name} with {metric_text(board.metric, fmean(on_same_runs))}"
     return " ".join(filter(None, [not_better_than_constant(board, best, graph, splits, found), f"{chosen}."]))
 
 

@@ -48,14 +48,20 @@ class Validation(NamedTuple):
 
     def temperature(self, scores: Floats) -> float:
         """Return the temperature whose probabilities softmax(scores / T) have the largest likelihood."""
-        return float(TEMPERATURES[self._likelihoods(scores).argmax()])
+        return float(self._temperatures[self._likelihoods(scores).argmax()])
+
+    @property
+    def _temperatures(self) -> NDArray[np.float64]:
+        """The temperatures to choose from; only 1 for labels of one class, which would make every model certain."""
+        return TEMPERATURES if np.ptp(self.labels) > 0 else np.ones(1)
 
     def _likelihoods(self, scores: Floats) -> NDArray[np.float64]:
         """Return the mean log-likelihood for each temperature."""
         below = scores - scores.max(axis=1, keepdims=True)  # at most 0, so that exp does not overflow
         own = below[np.arange(len(below)), self.labels].mean(dtype=np.float64)
-        normalisers = [np.log(np.exp(below / np.float32(t)).sum(axis=1)).mean(dtype=np.float64) for t in TEMPERATURES]
-        likelihoods: NDArray[np.float64] = own / TEMPERATURES - np.array(normalisers)
+        tried = self._temperatures
+        normalisers = [np.log(np.exp(below / np.float32(t)).sum(axis=1)).mean(dtype=np.float64) for t in tried]
+        likelihoods: NDArray[np.float64] = own / tried - np.array(normalisers)
         return likelihoods
 
 
