@@ -61,8 +61,8 @@ five epochs, on a machine that others used at the same time. Memory is the peak 
 preparing included.
 
 The three speeds of the model were chosen for this machine: {speeds}.
-So were the two numbers for memory, per node and per halo row. The ratios between the rows, and the bytes, follow from
-the model.
+So were two numbers for memory, the copies of the features and the numbers per halo row. The ratios between the rows,
+and the bytes, follow from the model.
 
 """
 AIMS = """
