@@ -1,4 +1,4 @@
-"""Cost model of full-batch training over several machines: memory, bytes sent and seconds, calculated.
+"""Cost model of full-batch training over several machines: memory, bytes sent and seconds.
 
 Nodes are divided into equal ranges. Each machine needs the embeddings of neighbours of its nodes that are elsewhere,
 its halo; the sequence of all nodes is sorted and divided in each step. The parts of a step are added up, as if none of
