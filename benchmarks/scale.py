@@ -116,7 +116,9 @@ def measure_policies(job: Job, rounds: int) -> dict[str, Any]:
     """Time an epoch on threads that wait for each other in several ways, in processes that take turns."""
     sides = {name: partial(_median_seconds, job, variables) for name, variables in POLICIES.items()}
     times = side_by_side(sides, rounds, warm_up=0)
-    result = compare(times, f"medians of {job.epochs} epochs in each of several processes; threads that wait in several ways")
+    result = compare(
+        times, f"medians of {job.epochs} epochs in each of several processes; threads that wait in several ways"
+    )
     return {**result, "threads": LARGE_GRAPH_THREADS}
 
 

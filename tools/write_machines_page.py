@@ -13,7 +13,7 @@ from nlgnn.training.machines import Machine, Workload, estimate
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "machines.md"
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
 GIGABIT = 1e9 / 8
-ONE_CORE = Machine(bandwidth=0.65e9, flops=55e9, gather=10e9, memory=1e12)  # "bandwidth": copies through loopback
+ONE_CORE = Machine(bandwidth=0.9e9, flops=55e9, gather=10e9, memory=1e12)  # "bandwidth": copies through loopback
 
 
 def measured() -> list[tuple[dict[str, Any], Workload, dict[str, Any]]]:

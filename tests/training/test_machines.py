@@ -69,7 +69,8 @@ def test_more_machines_share_the_work() -> None:
         found = [epoch(machines, local=local) for machines in (8, 16, 64, 256)]
         for before, after in pairwise(found):
             assert after.seconds < before.seconds
-            assert sum(after.memory.values()) < sum(before.memory.values())
+            if after.on_disk == before.on_disk:
+                assert sum(after.memory.values()) < sum(before.memory.values())
     assert halo_rows(Workload(1e6, 1e7, local=1.0), 4) == 0
     assert halo_rows(Workload(1e6, 1e12), 4) == pytest.approx(750_000)
 
