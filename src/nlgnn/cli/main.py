@@ -271,12 +271,13 @@ def main(arguments: list[str] | None = None) -> None:
     """
     if "RANK" in os.environ:  # torch would print stacks of C++ before our errors; it reads this when it is imported
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
-    called.set(sys.argv[1:] if arguments is None else arguments)
-    began.set(time.monotonic() - (process_age() if arguments is None else 0.0))
+    age = 0.0
     if arguments is None:
+        arguments, age = sys.argv[1:], process_age()
         # Before torch is imported. On a busy machine, threads that spin while they wait are many times as slow.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    arguments = sys.argv[1:] if arguments is None else arguments
+    called.set(arguments)
+    began.set(time.monotonic() - age)
     _replace_unencodable()
     debug = "--debug" in arguments  # anywhere, also behind the command
     arguments = [argument for argument in arguments if argument != "--debug"] or ["--help"]
