@@ -5,7 +5,8 @@
 # make leaderboard  runs the first command of README.md and writes its leaderboard into README.md and docs/start.md (2 minutes)
 # make docs    builds the documentation site in docs/_build/html, and runs its notebooks (2 minutes)
 # make fuzz    reads 10,000 random inputs of every format and writes docs/results/fuzz.md (15 minutes)
-# make kills   kills train, auto, tune and predict 1,000 times, at random and at every change of a file (an hour)
+# make kills   kills train, auto, tune, predict, store and training over several processes 1,000 times, at random and at
+#   every change of a file (an hour)
 # make test-lowest  installs the lowest versions of constraints-lowest.txt into .venv-lowest and runs the tests there
 # make licences  lists the licences of all installed packages
 # make long-run  measures the memory of one process over two hours

@@ -177,7 +177,7 @@ WAITS = {  # CPU seconds
     ),
     "tables": ("nlgnn reproduce --table", "", waits.Wait(waits.reproduced_tables, 3), None),
 }
-POLICY = "NLGCN, an epoch on several threads that wait actively or passively"
+POLICY = "NLGCN, an epoch on several threads that wait with a short spin"
 EVERY_SYSTEM = "every local and compared system, one training step"
 
 

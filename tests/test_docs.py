@@ -24,7 +24,10 @@ from nlgnn.selection import evidence
 ROOT = Path(__file__).parent.parent
 PATTERNS = ("README.md", "docs/start.md", "docs/guides/*.md", "docs/concepts/*.md")
 PAGES = [page for pattern in PATTERNS for page in sorted(ROOT.glob(pattern))]
-SHORTER = ["--runs", "2", "--epochs", "20"]
+SHORTER = {
+    "train": ["--runs", "2", "--epochs", "20"],
+    "tune": ["--settings", "2", "--search-splits", "1", "--search-epochs", "5"],
+}
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -54,8 +57,9 @@ def run_page(page: Path, epochs: int | None = 2) -> dict[str, Any]:
             exec(compile(shortened, page.name, "exec"), namespace)
         elif language == "sh":
             for arguments in commands(code):
+                shorter = [] if "--resume" in arguments else SHORTER.get(arguments[0], [])
                 with pytest.raises(SystemExit) as stopped:
-                    main([*arguments, *(SHORTER if arguments[0] == "train" else [])])
+                    main([*arguments, *shorter])
                 assert not stopped.value.code
     return namespace
 

@@ -61,8 +61,8 @@ five epochs, on a machine that others used at the same time. Memory is the peak 
 preparing included.
 
 The three speeds of the model were chosen for this machine: {speeds}.
-So were the two numbers for memory, per node and per halo row. The ratios between the rows, and the bytes, follow from
-the model.
+So were two numbers for memory, the copies of the features and the numbers per halo row. The ratios between the rows,
+and the bytes, follow from the model.
 
 """
 AIMS = """
@@ -91,13 +91,13 @@ def page() -> str:
                 "near": f"{work.local:.0%}",
                 "processes × threads": f"{processes} × {figures['threads']}",
                 "CPU s": f"{figures['CPU seconds']:.2f}",
-                "relative": f"{figures['CPU seconds'] / one['CPU seconds']:.2f}",
-                "model": f"{sum(found.step):.2f}" if modelled else "–",
+                "CPU s, relative": f"{figures['CPU seconds'] / one['CPU seconds']:.2f}",
+                "CPU s, model": f"{sum(found.step):.2f}" if modelled else "–",
                 "MB sent": f"{figures['bytes sent'] / processes / 1e6:.1f}",
-                "model ": f"{sum(found.sent.values()) / 1e6:.1f}",
+                "MB sent, model": f"{sum(found.sent.values()) / 1e6:.1f}",
                 "MB of memory": f"{figures['peak bytes'] / 1e6:,.0f}",
-                "relative ": f"{figures['peak bytes'] / one['peak bytes']:.2f}",
-                "model  ": f"{sum(found.memory.values()) / 1e6:,.0f}",
+                "MB of memory, relative": f"{figures['peak bytes'] / one['peak bytes']:.2f}",
+                "MB of memory, model": f"{sum(found.memory.values()) / 1e6:,.0f}",
             }
         )
     speeds = f"{ONE_CORE.flops / 1e9:g} GFLOP/s and {ONE_CORE.gather / 1e9:g} GB/s per core, and "

@@ -43,6 +43,7 @@ from .nn import NeighbourVote as NeighbourVote
 from .nn import NonLocal as NonLocal
 from .nn import SimPGCN as SimPGCN
 from .nn import SortedConv as SortedConv
+from .nn import cross_entropy as cross_entropy
 from .selection.controls import compare as compare
 from .selection.diagnosis import diagnose as diagnose
 from .shallow import Forest as Forest

@@ -79,13 +79,13 @@ def test_a_process_of_its_own() -> None:
 def test_policies_reach_the_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def measured(job: Job, policy: str) -> dict[str, object]:
-        seen.append(policy)
-        return {"seconds": {"ours": {"median": 2.0 if policy == "active" else 3.0}}}
+    def measured(job: Job, variables: dict[str, str]) -> dict[str, object]:
+        seen.append(list(variables))
+        return {"seconds": {"ours": {"median": 3.0 if "OMP_WAIT_POLICY" in variables else 2.0}}}
 
     monkeypatch.setattr(scale, "measure", measured)
     assert scale.measure_policies(Job("NLGCN", 100, 1), 2)["ratios"]["passive"]["median"] == 1.5
-    assert seen == ["active", "passive"] * 2
+    assert seen == [["GOMP_SPINCOUNT"], [], ["OMP_WAIT_POLICY"]] * 2
 
 
 def test_a_process_that_fails() -> None:

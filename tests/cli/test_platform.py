@@ -15,6 +15,7 @@ from cli_samples import Command
 from nlgnn import files, limits
 from nlgnn.cli import main as cli
 from nlgnn.cli.console import SafeConsole
+from nlgnn.cli.main import SHORT_SPIN
 from nlgnn.report import page
 from nlgnn.selection import race
 from nlgnn.tables import table_files
@@ -162,14 +163,18 @@ def test_open_files_that_cannot_be_removed(tmp_path: Path, monkeypatch: pytest.M
         pass
 
 
-@pytest.mark.parametrize(("given", "used"), [(None, "passive"), ("active", "active")])
-def test_threads_sleep_while_they_wait_unless_told_otherwise(
-    given: str | None, used: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [({}, SHORT_SPIN), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)],
+)
+def test_waiting_threads_spin_shortly_unless_told_otherwise(
+    given: dict[str, str], used: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OMP_WAIT_POLICY", given or "")  # so that it is restored
-    if given is None:
-        monkeypatch.delenv("OMP_WAIT_POLICY")
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.setenv(name, given.get(name, ""))  # so that it is restored
+        if name not in given:
+            monkeypatch.delenv(name)
     monkeypatch.setattr("sys.argv", ["nlgnn", "--version"])
     with pytest.raises(SystemExit):
         cli.main()
-    assert os.environ["OMP_WAIT_POLICY"] == used
+    assert os.environ.get("GOMP_SPINCOUNT") == used

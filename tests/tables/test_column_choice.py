@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ from nlgnn.cli.given_graph import own_tables
 from nlgnn.errors import DataError, NlgnnError, OptionError
 from nlgnn.tables import read_graph, read_graph_file
 from nlgnn.tables.column_choice import dropping
+from nlgnn.tables.store_builder import TableColumns, build_store
 
 RNG = np.random.default_rng(0)
 LABELS = np.array(["cat", "dog"])[np.arange(60) % 2]
@@ -112,6 +114,25 @@ def test_a_leak_is_named_with_the_flag_that_drops_it() -> None:
     assert not any("alone tells" in one for one in without.warnings)
     assert [row["remark"] for row in without.columns if row["column"] == name] == ["left out: it tells the label"]
     assert dropping("-x") == "--drop=-x"
+
+
+@each_of("roles", [{"split": "part"}, {"time": "part"}])
+def test_labels_of_test_nodes_drop_no_column(roles: dict[str, str], tmp_path: Path) -> None:
+    """In memory and in a store."""
+    place = np.arange(60)
+    parts = np.repeat(["train", "val", "test"], [36, 12, 12]) if "split" in roles else place
+    found = []
+    for labels in (LABELS, np.where(place < 48, LABELS, LABELS[::-1])):  # reversed, all labels are others
+        path = tmp_path / str(len(found))
+        path.mkdir()
+        FRAME.with_columns(label=pl.Series(labels), part=pl.Series(parts)).write_csv(path / "nodes.csv")
+        of_store = TableColumns(label="label", drop_leaks=True, **roles)
+        for made in (
+            read_graph(path / "nodes.csv", label="label", drop_leaks=True, **roles),
+            build_store(path / "nodes.csv", None, path / "store", of_store, memory=1 << 30),
+        ):
+            found.append([row["column"] for row in made.columns if row["remark"] == "left out: it tells the label"])
+    assert found == 4 * [["was, it"]]
 
 
 def test_new_nodes_need_no_dropped_column() -> None:

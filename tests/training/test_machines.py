@@ -40,6 +40,15 @@ def test_the_page_is_the_one_that_the_tool_writes(tool: dict[str, Any]) -> None:
     assert tool["PAGE"].read_text("utf-8") == tool["page"]()
 
 
+def test_columns_of_the_page_have_different_names(tool: dict[str, Any]) -> None:
+    lines = tool["page"]().splitlines()
+    heads = [line for line, next_line in pairwise(lines) if next_line.startswith("| ---")]
+    assert len(heads) == 2
+    for head in heads:
+        names = [name.strip() for name in head.strip("|").split("|")]
+        assert len(set(names)) == len(names)
+
+
 def epoch(machines: int = 64, **more: Any) -> Estimate:
     return estimate(Workload(**{"nodes": 1e9, "edges": 1e10} | more), MACHINE, machines)
 

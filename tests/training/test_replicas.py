@@ -24,6 +24,9 @@ from nlgnn.models.options import model_options
 from nlgnn.models.registry import SYSTEMS
 from nlgnn.nn import MLP, NLGCN, NLMLP
 from nlgnn.nn.kernels.dropout import Draws, connect
+from nlgnn.nn.layers import class_weights
+from nlgnn.nn.versions import VoteVersion
+from nlgnn.shallow.base import balanced_weights
 from nlgnn.training.fit import fit, fit_settings
 from nlgnn.training.inputs import prepare
 from nlgnn.training.loop import Objective, finish, train_replicas
@@ -266,6 +269,22 @@ def test_class_weights_of_replicas_are_those_of_each_alone() -> None:
         together, alone = (for_run(recipe(replicas=many, class_weight="balanced", epochs=5)) for many in (3, 1))
         assert_close_runs(together, alone)
         assert together[0].curves["train_loss"] != for_run(recipe(epochs=5))[0].curves["train_loss"]
+
+
+def test_the_start_of_a_model_sees_class_weights() -> None:
+    """Weights of descriptions are fitted with them. The only node of the last class is a test node."""
+    y = np.array([0] * 24 + [1] * 15 + [2])
+    graph, train = replace(hard_graph(), y=y), [*range(20), *range(24, 28)]
+    split = Split.from_indices(40, train, [*range(20, 24), *range(28, 32)], range(32, 40))
+    factory = doubled(VoteVersion.around(MLP), 4, 3, 3, space_input="structure", num_nodes=40)
+    recipes = [recipe(epochs=1, lr=1e-12, class_weight=weight) for weight in ("balanced", "none")]
+    weighted, plain = (fit(factory, graph, split, one, progress=False)[0].state["space.log_weights"] for one in recipes)
+    torch.manual_seed(0)
+    model = factory()
+    with class_weights(torch.from_numpy(balanced_weights(y[train], 3))):
+        model.start(prepare(model, graph, recipes[0]), torch.from_numpy(np.where(split.train, y, -1)))
+    torch.testing.assert_close(weighted, model.space.log_weights.detach(), rtol=0, atol=1e-9)
+    assert (weighted - plain).abs().max() > 0.01
 
 
 def test_a_loss_without_class_weights_is_refused() -> None:

@@ -26,7 +26,7 @@ REQUIRED = (
     "typer",
 )
 EXTRAS = ("torch-geometric", "networkx", "psycopg", "onnx", "onnxruntime", "tensorboard", "mlflow-skinny")
-VARIABLES = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "KMP_BLOCKTIME", "CUDA_VISIBLE_DEVICES", "NO_COLOR")
+VARIABLES = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "CUDA_VISIBLE_DEVICES", "NO_COLOR")
 
 
 def info(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")] = False) -> None:

@@ -46,6 +46,7 @@ from nlgnn.errors import NlgnnError, OptionError, nearest
 from nlgnn.files import refuse_existing
 from nlgnn.graph.store_files import is_store
 
+SHORT_SPIN = "1000"  # of a waiting thread of libgomp, in rounds; its own default is hundreds of thousands
 MOST_PROCESSES = 256  # that one command starts; torchrun starts any number
 MOST_SECONDS = 30 * 86_400
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -274,8 +275,10 @@ def main(arguments: list[str] | None = None) -> None:
     age = 0.0
     if arguments is None:
         arguments, age = sys.argv[1:], process_age()
-        # Before torch is imported. On a busy machine, threads that spin while they wait are many times as slow.
-        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+        if "OMP_WAIT_POLICY" not in os.environ:
+            # Before torch is imported. Threads that spin for long while they wait are many times as slow on a busy
+            # machine, and those that sleep at once are half as slow again on a quiet one.
+            os.environ.setdefault("GOMP_SPINCOUNT", SHORT_SPIN)
     called.set(arguments)
     began.set(time.monotonic() - age)
     _replace_unencodable()

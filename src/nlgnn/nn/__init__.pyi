@@ -15,6 +15,7 @@ from .baselines.simp_gcn import SimPGCN as SimPGCN
 from .inputs import Inputs as Inputs
 from .kernels.sparse import Operator as Operator
 from .kernels.sparse import spmm as spmm
+from .layers import cross_entropy as cross_entropy
 from .learned_order import LearnedOrder as LearnedOrder
 from .local import GAT as GAT
 from .local import GCN as GCN

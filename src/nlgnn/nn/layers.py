@@ -224,10 +224,14 @@ _class_weights: ContextVar[_ClassWeights | None] = ContextVar("class_weights", d
 
 @contextmanager
 def class_weights(values: Float[Tensor, " c"] | None, required: bool = True) -> Iterator[None]:
-    """Make every `cross_entropy` of this context a weighted mean; with None, nothing changes.
+    """Make every `cross_entropy` of this context a weighted mean.
+
+    Args:
+        values: The weight of each class; None changes nothing.
+        required: Whether weights that nothing in the context uses are an error.
 
     Raises:
-        OptionError: If there are required weights and nothing in the context uses them.
+        OptionError: If required weights are not used.
     """
     weights = None if values is None else _ClassWeights(values)
     token = _class_weights.set(weights)
@@ -238,7 +242,7 @@ def class_weights(values: Float[Tensor, " c"] | None, required: bool = True) -> 
     if weights is not None and required and not weights.used:
         raise OptionError(
             "the loss of this model takes no class weights.",
-            "Compute it by nlgnn.nn.layers.cross_entropy, or leave out class_weight.",
+            "Compute it by nlgnn.cross_entropy, or leave out class_weight.",
         )
 
 
@@ -247,13 +251,29 @@ def cross_entropy(
 ) -> Float[Tensor, ""]:
     """Return the mean cross entropy over some nodes, without those whose label is -1.
 
-    With `class_weights` it is the weighted mean. The log-softmax runs on transposed logits, because torch then
-    processes many nodes at once. Where several ranks share the nodes, the result is the part of this rank, and the sum
-    of all parts is the loss.
+    In training with `class_weight="balanced"` it is the weighted mean. The log-softmax runs on transposed logits,
+    because torch then processes many nodes at once.
+
+    Args:
+        logits: The logits of all nodes.
+        y: The labels of all nodes.
+        nodes: The numbers or the mask of the nodes that count.
+
+    Returns:
+        The mean. Where several ranks share the nodes, it is the part of this rank, and the sum of all parts is the
+        loss.
+
+    Example:
+        >>> import torch
+        >>> from nlgnn import cross_entropy
+        >>> logits = torch.tensor([[2.0, 0.0], [0.0, 0.0]])
+        >>> cross_entropy(logits, torch.tensor([0, 1]), torch.tensor([1]))
+        tensor(0.6931)
     """
     weight = None
     if (given := _class_weights.get()) is not None:
-        weight, given.used = given.values.to(logits.dtype), True
+        # Logits may end before classes without a training node, whose weight is 0.
+        weight, given.used = given.values[: logits.shape[1]].to(logits.dtype), True
     if (ranks := active_ranks()) is not None:
         nodes = nodes.nonzero().squeeze(1) if nodes.dtype == torch.bool else nodes
         of_nodes = y.index_select(0, nodes)

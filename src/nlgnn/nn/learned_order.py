@@ -278,8 +278,8 @@ class LearnedOrder(Order):
     ) -> Float[Tensor, ""]:
         """Return the cross entropy of votes of labels on training nodes, without the local model.
 
-        Half of the orders are those of the space. The others are random: among near nodes alone, a space learns to move
-        those apart that disagree, which it can do for each by heart, and not which nodes belong together.
+        Half of the orders are those of the space. The others are random: among near nodes alone, a space learns
+        to move those apart that disagree, which overfits, and not which nodes belong together.
         """
         labels = label_messages(known, num_classes, e.dtype)
         orders = [self.keys(e)]
@@ -307,7 +307,7 @@ class LearnedOrder(Order):
     def choose_weights(self, g: Blocks, known: Int[Tensor, " n"]) -> None:
         """Fit the weights of descriptions to training labels, before the map of each is learned.
 
-        A description that says nothing of the labels would otherwise be learned by heart, column by column.
+        Otherwise the map overfits to descriptions that carry no information about the labels.
         """
         nodes, num_classes = (known >= 0).nonzero().squeeze(1), int(known.max()) + 1
         if len(nodes) < 2 or self.log_weights is None:

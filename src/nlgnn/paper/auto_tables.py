@@ -58,6 +58,11 @@ class Answer(NamedTuple):
         return str(self.result["chosen"])
 
     @property
+    def has_all_runs(self) -> bool:
+        """True if there was time for all runs of the answer."""
+        return None not in self.figures(self.chosen)
+
+    @property
     def mean(self) -> float | None:
         """The mean test figure of the answer."""
         own = self.test(self.chosen)
@@ -134,7 +139,7 @@ def _goals(answers: Answers, graphs: Sequence[str]) -> Section:
     for budget in BUDGETS:
         known = {graph: one for graph in graphs if (one := answers.get(graph, budget))}
         ahead = [
-            round(one.mean, 1) - GRAPHS[graph]["best"]
+            (round(one.mean, 1) - GRAPHS[graph]["best"], one.has_all_runs)
             for graph, one in known.items()
             if one.mean is not None and "best" in GRAPHS[graph]
         ]
@@ -143,19 +148,18 @@ def _goals(answers: Answers, graphs: Sequence[str]) -> Section:
             {
                 "budget": budget,
                 "measured": f"{len(known)} of {len(graphs)}",
-                "at or above the published best": f"{sum(one >= 0 for one in ahead)} of {len(ahead)}",
-                "at most one point below it": f"{sum(one >= -1 - 1e-9 for one in ahead)} of {len(ahead)}",
+                "at or above the published best": _counted(ahead, 0.0),
+                "at most one point below it": _counted(ahead, -1.0),
                 "mean regret": f"{fmean(regrets):.2f}" if regrets else OPEN,
                 "largest share of the budget": f"{max(one.used for one in known.values()):.0f} %" if known else OPEN,
             }
         )
         if budget == LARGE and known:
-            near = sum(one >= -1 - 1e-9 for one in ahead)
             share = max(one.used for one in known.values())
             open_graphs = len(graphs) - len(known)
             reached = {
-                "ahead": _reached(sum(one >= 0 for one in ahead) >= AHEAD, may_change=open_graphs > 0),
-                "near": _reached(near >= NEAR, may_change=open_graphs > 0),
+                "ahead": _reached(len(_reaching(ahead, 0.0)) >= AHEAD, may_change=open_graphs > 0),
+                "near": _reached(len(_reaching(ahead, -1.0)) >= NEAR, may_change=open_graphs > 0),
                 "regret": OPEN if open_graphs or not regrets else _reached(fmean(regrets) <= REGRET),
                 "share": OPEN if open_graphs and share <= SHARE else _reached(share <= SHARE),
             }
@@ -164,6 +168,18 @@ def _goals(answers: Answers, graphs: Sequence[str]) -> Section:
     rows.append(dict(zip(rows[0], (f"goal, {LARGE}", NOTHING, *goals), strict=True)))
     rows.append(dict(zip(rows[0], ("reached", NOTHING, *reached.values()), strict=True)))
     return Section("Goals", rows, caption("auto-goals", rows, compared=compared))
+
+
+def _reaching(ahead: Sequence[tuple[float, bool]], least: float) -> list[bool]:
+    """Return whether there was time for all runs, for each answer that is at least so far ahead."""
+    return [has_all_runs for by, has_all_runs in ahead if by >= least - 1e-9]
+
+
+def _counted(ahead: Sequence[tuple[float, bool]], least: float) -> str:
+    """Return how many answers are at least so far ahead, and how many of them have all runs."""
+    reaching = _reaching(ahead, least)
+    partly = "" if all(reaching) else f" ({sum(reaching)} with all runs)"
+    return f"{len(reaching)} of {len(ahead)}{partly}"
 
 
 def _reached(reached: bool, may_change: bool = False) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,6 +203,17 @@ def read_splits(table: Table, columns: Sequence[str], y: NDArray[np.int64]) -> t
                 )
         splits.append(Split(**masks, protocol="column", index=index))
     return tuple(splits), notes
+
+
+def labels_in_use(y: NDArray[np.int64], splits: Iterable[Split]) -> NDArray[np.int64]:
+    """Return the labels of nodes that a split trains or validates on, and -1 for others; without splits, all labels.
+
+    Example:
+        >>> labels_in_use(np.array([0, 1, 1]), [Split([1, 0, 0], [0, 1, 0], [0, 0, 1])]).tolist()
+        [0, 1, -1]
+    """
+    used = [split.train | split.val for split in splits]
+    return np.where(np.any(used, axis=0), y, -1) if used else y
 
 
 def likely_leaks(table: Table, columns: tuple[FeatureColumn, ...], y: NDArray[np.int64]) -> dict[str, float]:

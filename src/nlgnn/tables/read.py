@@ -17,7 +17,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.tables.column_choice import ColumnChoice, dropping
 from nlgnn.tables.edges import Edges, UnknownNodes, node_ids, read_edges
 from nlgnn.tables.encoder import FeatureEncoder, Row
-from nlgnn.tables.labels import likely_leaks, read_labels, read_splits
+from nlgnn.tables.labels import labels_in_use, likely_leaks, read_labels, read_splits
 from nlgnn.tables.roles import NodeRoles, edge_roles, node_roles
 from nlgnn.tables.structural import structural_table
 from nlgnn.tables.table_files import read_table
@@ -229,7 +229,8 @@ def make_features(
     """Return the graph with features of its nodes.
 
     Args:
-        graph: The graph. Its features are ignored, and its labels only serve to find columns that reveal them.
+        graph: The graph. Its features are ignored. Its labels only serve to find columns that reveal them, without
+            those of nodes that its splits only test.
         table: The table of nodes.
         roles: The columns that may become features, and their kinds.
         encoder: A fitted encoder; None to fit one.
@@ -240,7 +241,8 @@ def make_features(
     warnings: list[str] = []
     if encoder is None and roles.features:
         fitted = FeatureEncoder.fit(table, roles.features, kinds=roles.kinds, standardise=standardise)
-        leaks = likely_leaks(table, fitted.columns, graph.y)
+        splits = [split for fixed in graph.splits.values() for split in fixed]
+        leaks = likely_leaks(table, fitted.columns, labels_in_use(graph.y, splits))
         if drop_leaks:
             fitted = fitted.without(leaks, "leak")
         else:

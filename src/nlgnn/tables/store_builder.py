@@ -31,7 +31,7 @@ from nlgnn.tables.column_choice import ColumnChoice
 from nlgnn.tables.column_kinds import Block
 from nlgnn.tables.edges import UnknownNodes, node_ids, read_edges
 from nlgnn.tables.encoder import FeatureEncoder, Row
-from nlgnn.tables.labels import likely_leaks, read_labels, read_splits
+from nlgnn.tables.labels import labels_in_use, likely_leaks, read_labels, read_splits
 from nlgnn.tables.large_table import LargeTable, open_large_table
 from nlgnn.tables.read import default_name, encoder_note, in_table_order, leak_warning, role_rows
 from nlgnn.tables.roles import EdgeRoles, NodeRoles, edge_roles, node_roles
@@ -172,7 +172,7 @@ class _Builder:
         write_ids(self.part, ids if order is None else ids.gather(order))
         flat = [split for fixed in by_protocol.values() for split in fixed]
         write_labels(self.part, *_reordered(labels.y, flat, order))
-        encoder, warnings = self._fit(table, roles, labels.y)
+        encoder, warnings = self._fit(table, roles, labels_in_use(labels.y, flat))
         self._write_features(table, encoder, order)
         (self.part / ENCODER).write_text(encoder.to_json(), "utf-8")
         self.header = Header(

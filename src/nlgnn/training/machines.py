@@ -1,4 +1,4 @@
-"""Cost model of full-batch training over several machines: memory, bytes sent and seconds, which nothing measures.
+"""Cost model of full-batch training over several machines: memory, bytes sent and seconds.
 
 Nodes are divided into equal ranges. Each machine needs the embeddings of neighbours of its nodes that are elsewhere,
 its halo; the sequence of all nodes is sorted and divided in each step. The parts of a step are added up, as if none of
@@ -14,9 +14,10 @@ from typing import NamedTuple
 from nlgnn.errors import OptionError
 
 FLOAT = 4  # bytes
-# Numbers per node and propagated column that a training has at its peak, and per halo row; fitted to the peaks of whole
-# trainings of NLGCN, reading and preparing included, in benchmarks/results.
-KEPT_PER_NODE, KEPT_PER_HALO_ROW = 11.0, 2.1
+KEPT_PER_NODE = 160 / 53  # numbers per node and propagated column of NLGCN at the peak of a step
+# Copies of the features at the peak of a whole training, reading and preparing included, and numbers per halo row and
+# propagated column: fitted to the peaks in benchmarks/results/processes-*.json.
+FEATURE_COPIES, KEPT_PER_HALO_ROW = 2.4, 4.1
 RECOMPUTED_SHARE = 70 / 160  # of what is kept, if hidden layers are computed again in the backward pass
 BYTES_PER_ENTRY = 8  # of the adjacency
 SORTED_PER_FLOP = 3e-4  # keys that are sorted in the time of a floating-point operation
@@ -196,7 +197,7 @@ def estimate(work: Workload, machine: Machine, machines: int) -> Estimate:
     for on_disk, recomputed in ((False, False), (True, False), (True, True)):
         kept = KEPT_PER_NODE * work.width * own * FLOAT
         memory = {
-            "features": 0.0 if on_disk else own * work.features * FLOAT,
+            "features": 0.0 if on_disk else FEATURE_COPIES * own * work.features * FLOAT,
             "adjacency": entries * BYTES_PER_ENTRY + 8 * own,
             "activations": kept * (RECOMPUTED_SHARE if recomputed else 1),
             "halo": KEPT_PER_HALO_ROW * halo * work.width * FLOAT,

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from nlgnn.graph.splits import Split
 from nlgnn.nn.base import Model, as_model
 from nlgnn.nn.kernels.dropout import Draws
+from nlgnn.nn.layers import class_weights
 from nlgnn.shallow.base import ShallowModel, balanced_weights
 from nlgnn.training.recipe import Course, Recipe
 
@@ -304,8 +305,9 @@ class Replica:
         torch.manual_seed(draws.generator().initial_seed())
 
     def begin(self, inputs: tuple[Any, ...], y: Tensor) -> None:
-        """Let the model initialise itself from data."""
-        self.model.start(inputs, self._known(y))
+        """Let the model initialise itself from data, with the class weights of the loss."""
+        with class_weights(self.class_weights, required=False):
+            self.model.start(inputs, self._known(y))
 
     def _known(self, y: Tensor) -> Tensor:
         """Return the labels of training nodes, and -1 for all others."""

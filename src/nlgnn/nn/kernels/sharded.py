@@ -22,7 +22,7 @@ class ShardedOperator(Operator):
     """The rows of one rank of a square matrix.
 
     `product` takes and returns the rows of this rank. Rows of other ranks that it reads are fetched first. Columns are
-    numbered anew, own nodes first and then the fetched ones; the entries of a row keep their order.
+    renumbered, own nodes first and then the fetched ones; the entries of a row keep their order.
 
     Args:
         ranks: The ranks.
