@@ -31,12 +31,11 @@ from nlgnn.nn.inputs import TAKES_WHAT_IT_PREPARES, Inputs, move, prepare_plain,
 from nlgnn.shallow import ShallowModel
 from nlgnn.training.fit import fit
 from nlgnn.training.loop import evaluate
-from nlgnn.training.metrics import measure_all
+from nlgnn.training.metrics import log_probabilities, measure_all
 from nlgnn.training.preflight import ignores_weights
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Run
 from nlgnn.training.run_folder import RunFolder
-from nlgnn.training.shallow_run import log_probabilities
 from nlgnn.training.train import Plan, train
 
 # Small, where a system has these options.
@@ -117,7 +116,7 @@ def inputs_of(model: nn.Module, graph: Graph) -> tuple[Any, ...]:
 
 def logits(model: Any, graph: Graph) -> Tensor:
     if isinstance(model, ShallowModel):
-        return log_probabilities(model, graph)
+        return log_probabilities(model.predict(graph))
     return evaluate(model, inputs_of(model, graph))
 
 
@@ -126,7 +125,7 @@ def logits_of_state(factory: Callable[[], Any], state: dict[str, Tensor], graph:
     model, scaled = factory(), graph.scale_features(recipe.features)
     model.load_state_dict(state)
     if isinstance(model, ShallowModel):
-        return log_probabilities(model, scaled)
+        return log_probabilities(model.predict(scaled))
     return evaluate(model, prepare(model, scaled))
 
 

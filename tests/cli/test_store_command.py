@@ -71,7 +71,7 @@ def test_training_prediction_and_statistics(command: Command, tables: list[str])
     assert node_names(plan, part) == ids.to_list()
     refused(command("predict", "of-store", "--nodes", "n.csv", "--out", "x.csv"), "no tables to add")
     described = json.loads(command("diagnose", "s", "--json").out)
-    assert described["portrait"]["nodes"] == 60
+    assert described["profile"]["nodes"] == 60
     assert "Homophily" in command("diagnose", "--graph-file", "s").out
     assert not Path("runs").exists()
     search = (

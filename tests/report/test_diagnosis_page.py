@@ -17,7 +17,7 @@ from nlgnn.report.page import Command, Headline
 from nlgnn.report.table import Section
 from nlgnn.selection.diagnosis import Diagnosis, judge
 from nlgnn.selection.evidence import Evidence, OrderEvidence
-from nlgnn.selection.profile import MEASURES, portray
+from nlgnn.selection.profile import MEASURES, profile_of
 
 EVIDENCE = Evidence(
     protocol="random-60",
@@ -51,7 +51,8 @@ ORDER = OrderEvidence(
 
 def diagnosis_of(graph: Graph, evidence: Evidence = EVIDENCE, order: OrderEvidence | None = None) -> Diagnosis:
     verdict = judge(evidence.adjusted_homophily, {"mlp": 82, "gcn": 70, "gat": 61}, evidence.difference)
-    return Diagnosis(portray(graph, make_splits(graph, "random-60", 2)), evidence, verdict, "nlgnn train easy", order)
+    profile = profile_of(graph, make_splits(graph, "random-60", 2))
+    return Diagnosis(profile, evidence, verdict, "nlgnn train easy", order)
 
 
 def test_the_verdict_comes_first_and_what_to_run_next() -> None:
@@ -122,11 +123,11 @@ def test_every_figure_can_be_drawn(graph: Graph, tmp_path: Path) -> None:
 
 
 def test_homophily_compared_with_chance() -> None:
-    portrait = portray(easy_graph(), make_splits(easy_graph(), "random-60", 2))
-    tables = {section.title: section.rows for section in portrait.sections()}
+    profile = profile_of(easy_graph(), make_splits(easy_graph(), "random-60", 2))
+    tables = {section.title: section.rows for section in profile.sections()}
     assert [row["measure"] for row in tables["Homophily"]] == list(MEASURES.values())
-    assert tables["Homophily"][0]["value"] == f"{portrait.homophily['node_homophily']:.3f}"
-    assert tables["Homophily"][0]["chance"] == f"{portrait.chance['node_homophily']:.3f}"
+    assert tables["Homophily"][0]["value"] == f"{profile.homophily['node_homophily']:.3f}"
+    assert tables["Homophily"][0]["chance"] == f"{profile.chance['node_homophily']:.3f}"
     by_class = tables["Homophily by class"]
     assert [row["class"] for row in by_class] == ["class 0", "class 1", "class 2"]
     assert [row["nodes"] for row in by_class] == ["20"] * 3
@@ -140,4 +141,4 @@ def test_every_table_of_the_console_is_there_but_the_matrix_that_is_drawn() -> N
     left_out = [section.title for section in diagnosis.sections() if tuple(map(str, section.rows)) not in shown]
     assert left_out == ["Edges between classes", f"Verdict: {diagnosis.verdict.title}"]
     drawn = figures_of(diagnosis_parts(diagnosis))["Edges between classes"].tables["rows"]
-    assert np.allclose(drawn["rate"], diagnosis.portrait.compatibility.ravel())
+    assert np.allclose(drawn["rate"], diagnosis.profile.compatibility.ravel())

@@ -13,13 +13,14 @@ import pytest
 from report_samples import easy_graph, trained_on
 
 import nlgnn
+from each_of import each_of
 from nlgnn.cli import train as train_command
 from nlgnn.cli.main import main
 from nlgnn.errors import OptionError
 from nlgnn.graph.splits import make_splits
 from nlgnn.nn import GAT
 from nlgnn.report.figures.order import order_parts
-from nlgnn.report.page import Command, Figure, Headline, NodeList, Part
+from nlgnn.report.page import Command, Figure, Headline, NodeList, Part, caption
 from nlgnn.report.run_page import (
     make_answer,
     repeat_command,
@@ -106,6 +107,16 @@ def test_the_first_run_that_did_not_fail_is_looked_into(trained: Trained) -> Non
     assert "mean of 1 run," in headline.what
     words = next(part.text for part in parts if isinstance(part, Section) and part.title == "Settings")
     assert words == "Left out of the figures: run 0: the loss was nan in epoch 2."
+
+
+@each_of(("knows", "figure"), [(True, "%"), (False, "Not clearly better than a constant answer")])
+def test_a_single_run_has_no_interval_but_is_compared_on_its_nodes(tmp_path: Path, knows: bool, figure: str) -> None:
+    y = np.random.default_rng(5).permutation(np.arange(300) % 3)  # features do not tell these labels
+    graph = easy_graph(300) if knows else easy_graph(300, y=y)
+    headline = run_parts(trained_on(graph, tmp_path / "run", "mlp", runs=1), graph, {})[0]
+    assert isinstance(headline, Headline)
+    assert headline.figure.endswith(figure)
+    assert caption("single-run") in headline.sentences
 
 
 def test_answer_is_paired_over_runs(trained: Trained) -> None:

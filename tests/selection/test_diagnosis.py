@@ -78,7 +78,7 @@ def test_more_splits_go_on_as_one_training_of_all_would(monkeypatch: pytest.Monk
 def test_test_labels_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evidence_module, "SEEDS", 1)
     one, other = (diagnose(small_graph(test_labels=turned), controls=True, progress=False) for turned in (0, 1))
-    assert one.portrait.homophily != other.portrait.homophily  # which describes the whole graph
+    assert one.profile.homophily != other.profile.homophily  # which describes the whole graph
     assert one.evidence == other.evidence
     assert one.verdict == other.verdict
     assert one.order == other.order
@@ -93,12 +93,12 @@ def test_direction_is_compared_where_there_is_one() -> None:
     assert list(figures) == ["all", "out", "in", "both, apart"]
     assert len({tuple(one) for one in figures.values()}) == 4  # each sees other neighbours
     assert all(len(one) == found.evidence.runs for one in figures.values())
-    assert found.portrait.one_way_edges is not None
+    assert found.profile.one_way_edges is not None
     assert "Direction of edges" in [section.title for section in found.sections()]
     without = diagnose(planted(0.5, 1), progress=False)
     assert without.evidence.direction is None
     assert without.evidence.by_direction == {}
-    assert without.portrait.one_way_edges is None
+    assert without.profile.one_way_edges is None
     assert without.evidence.validation == found.evidence.validation  # these take edges both ways in either case
 
 
@@ -107,15 +107,15 @@ def test_weights_of_edges_are_told() -> None:
     plain = planted(0.5, 1)
     weights = np.random.default_rng(0).integers(1, 9, plain.edge_index.shape[1]) / 2
     weighted, without = (diagnose(graph, progress=False) for graph in (replace(plain, edge_weight=weights), plain))
-    assert weighted.portrait.weights is not None
-    low, high = weighted.portrait.weights
+    assert weighted.profile.weights is not None
+    low, high = weighted.profile.weights
     assert low == 0.5
     assert high > 4  # of edges that are given again, weights add up
     section = weighted.sections()[0]
     assert {"statistic": "weights of edges", "value": f"0.5 to {high:g}"} in section.rows
     assert section.caption.endswith("direction and, in all measures of agreement, weights ignored.")
-    assert json.loads(json.dumps(weighted.to_dict()))["portrait"]["weights"] == [low, high]
-    assert without.portrait.weights is None
+    assert json.loads(json.dumps(weighted.to_dict()))["profile"]["weights"] == [low, high]
+    assert without.profile.weights is None
     assert "weights" not in str(without.sections()[0])
     ours, others = (found.evidence.validation for found in (weighted, without))
     runs = min(weighted.evidence.runs, without.evidence.runs)
@@ -126,7 +126,7 @@ def test_weights_of_edges_are_told() -> None:
 def test_one_way_edges() -> None:
     y = np.arange(30) % 2
     graph = Graph(np.eye(30), [[0, 1, 2, 3, 3], [1, 0, 3, 4, 3]], y, directed=True)
-    assert diagnose(graph, progress=False).portrait.one_way_edges == 2  # 2-3 and 3-4; 0-1 goes both ways
+    assert diagnose(graph, progress=False).profile.one_way_edges == 2  # 2-3 and 3-4; 0-1 goes both ways
 
 
 def check_page(found: Diagnosis) -> None:
@@ -138,7 +138,7 @@ def check_page(found: Diagnosis) -> None:
     written = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert written["category"] == found.category
     assert written["evidence"]["validation"]["mlp"] == list(found.evidence.validation["mlp"])
-    assert written["portrait"]["audit"]["warnings"] == found.portrait.audit.warnings()
+    assert written["profile"]["audit"]["warnings"] == found.profile.audit.warnings()
 
 
 def test_parts_are_shown_as_they_become_known() -> None:
@@ -161,7 +161,7 @@ def test_parts_are_shown_as_they_become_known() -> None:
 def test_no_edges() -> None:
     found = diagnose(Graph(planted(1.0, None).x, np.zeros((2, 0), int), np.arange(120) % 3), progress=False)
     assert (found.category, found.verdict.local) == ("undecided", "mlp")
-    assert found.portrait.audit.isolated_nodes == 120
+    assert found.profile.audit.isolated_nodes == 120
     check_page(found)
 
 
@@ -170,8 +170,8 @@ def test_unlabelled_nodes_are_left_out() -> None:
     y = graph.y.copy()
     y[60:] = -1
     found = diagnose(Graph(graph.x, graph.edge_index, y), progress=False)
-    assert found.portrait.labelled == 60
-    assert any("60 nodes without a label" in sentence for sentence in found.portrait.audit.warnings())
+    assert found.profile.labelled == 60
+    assert any("60 nodes without a label" in sentence for sentence in found.profile.audit.warnings())
     check_page(found)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from race_samples import board, labelled, row, runs
 
 from each_of import each_of
 from experiment_samples import Countdown, small_graph
@@ -19,13 +19,13 @@ from nlgnn.graph.splits import Split, make_splits
 from nlgnn.models.build import configure, default_metric
 from nlgnn.selection.auto import choose_model, default_runs, headline, is_symmetric, race_metric
 from nlgnn.selection.clock import Clock, parse_budget, show_seconds
-from nlgnn.selection.leaderboard import Leaderboard, Row, csv_text, read_leaderboard
+from nlgnn.selection.leaderboard import Row, csv_text, read_leaderboard
 from nlgnn.selection.portfolio import PRESET, Entry
 from nlgnn.selection.race import outcome, run_race, seconds_of_report
-from nlgnn.selection.race_verdict import constant_figure, findings, not_better_than_constant
+from nlgnn.selection.race_verdict import findings
 from nlgnn.selection.time_limit import OutOfTimeError, TimeLimit
 from nlgnn.training.fit import fit
-from nlgnn.training.replica import OUT_OF_TIME, Run
+from nlgnn.training.replica import OUT_OF_TIME
 from nlgnn.training.trained import Member
 
 
@@ -53,31 +53,15 @@ def test_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     assert show_seconds(150) == "2 min"
 
 
-def runs(*validation: float | None, test: float = 50.0) -> list[Run]:
-    """None is a run that failed."""
-    return [
-        Run(index, index, "random-60", index, failure="it failed")
-        if figure is None
-        else Run(index, index, "random-60", index, val={"accuracy": figure}, test={"accuracy": test})
-        for index, figure in enumerate(validation)
-    ]
-
-
-def row(name: str, *validation: float | None, **fields: Any) -> Row:
-    found = runs(*validation)
-    entry = Entry(name, fields.pop("model", "gcn"), **fields)
-    return Row(entry, "finished", "", [run.val for run in found], [run.test for run in found], 1.0, 0.1)
-
-
-def board(*rows: Row, folder: Path | None = None) -> Leaderboard:
-    return Leaderboard("graph", "random-60", "accuracy", list(rows), folder=folder)
-
-
 def test_headline_compares_on_the_runs_that_there_are() -> None:
     best = replace(row("a", 70), validation=[{"accuracy": 90.0}, {}], test=[{"accuracy": 90.0}, {}], postponed=1)
     graph, found = small_graph(), board(best, row("b", 80, 40))
     words = headline(found, best, graph, make_splits(graph, "random-60", 2), runs(90, None))
     assert "90.0 % in 1 of 2 runs, next b with 80.0 %." in words
+    short = replace(row("b", 0), validation=[{"accuracy": 80.0}, {}], test=[{"accuracy": 80.0}, {}], postponed=1)
+    found = board(row("a", 90, 40), short)
+    words = headline(found, found.rows[0], graph, make_splits(graph, "random-60", 2), [])
+    assert "65.0 %, next b with 80.0 % in 1 of 2 runs, in which a has 90.0 %." in words
 
 
 def test_rank_by_validation() -> None:
@@ -308,12 +292,6 @@ def test_choice_by_validation_alone(metric: str, short_portfolio: None) -> None:
     assert means[0] == max(means)
 
 
-def labelled(rare: int, nodes: int = 100) -> Graph:
-    y = np.zeros(nodes, np.int64)
-    y[:rare] = 1
-    return Graph(np.ones((nodes, 1)), np.array([[0], [1]]), y, name="own")
-
-
 def test_default_metric() -> None:
     assert default_metric(labelled(14)) == "average-precision"
     assert default_metric(labelled(15)) == "accuracy"
@@ -338,44 +316,18 @@ def test_validation_without_positives() -> None:
         race_metric(labelled(0), [split], None)
 
 
-def test_constant_answer() -> None:
-    graph = labelled(10)
-    split = make_splits(graph, "random-60", 1)[0]
-    wanted = {"accuracy": 90.0, "roc-auc": 50.0, "average-precision": 10.0, "balanced-accuracy": 50.0, "f1": 0.0}
-    assert {metric: constant_figure(graph, split, metric) for metric in wanted} == pytest.approx(wanted)
-    splits = make_splits(graph, "random-60", 3)
-    level, ahead = row("a", 90, 90, 95), row("b", 95, 96, 97)
-    words = not_better_than_constant(board(level), level, graph, splits)
-    assert words.startswith("No model is clearly better than the majority class: validation accuracy 91.7")
-    assert not_better_than_constant(board(ahead), ahead, graph, splits) == ""
-
-
-@each_of("metric", ["accuracy", "average-precision", "log-loss"])
-def test_a_single_run_is_compared_with_a_constant_answer_on_samples_of_its_validation_nodes(metric: str) -> None:
-    graph = labelled(30)
-    (split,) = make_splits(graph, "random-60", 1)
-    y = torch.from_numpy(graph.y[split.val])
-    right = torch.eye(2)[y] * 0.8 + 0.1
-    lucky = torch.full_like(right, 0.5)
-    lucky[y.nonzero()[0, 0]] = torch.tensor([0.1, 0.9])  # of a single node the model knows the class
-    for probabilities, clear in ((right, True), (lucky, False)):
-        found = Run(0, 0, "random-60", 0, validation=probabilities)
-        one = Row(Entry("a", "mlp"), "finished", "", [{metric: 99.0}], [{}])
-        words = not_better_than_constant(Leaderboard("x", "random-60", metric, [one]), one, graph, [split], [found])
-        assert (words == "") == clear
-
-
-def test_validation_nodes_of_one_class_cannot_tell() -> None:
-    graph = labelled(10)
-    split = Split.from_indices(100, range(50), range(50, 70), range(70, 100))
-    one = row("a", 99)
-    assert "are of one class" in not_better_than_constant(board(one), one, graph, [split])
-
-
 def test_time_for_the_predictions_of_members_is_kept() -> None:
     rows = [replace(row("a", 90), predict_seconds=2.0), replace(row("b", 80), predict_seconds=1.0)]
     assert seconds_of_report(rows[:1], 10) == 2 * 10 * 2.0  # of the report
     assert seconds_of_report(rows, 10) == 3 * 10 * 3.0  # and of the figures of the ensemble
+
+
+def test_no_time_is_kept_for_the_predictions_of_controls() -> None:
+    graph, clock = small_graph(), Clock(None)
+    control = replace(row("slow", 99, 99, 99, control=True), predict_seconds=1e6)
+    train = trainer(graph, make_splits(graph, "geom-gcn"))
+    run_race([QUICK], graph, 3, board(control), clock, train, {}, ensemble=True)
+    assert 0 < clock.report < 1e6
 
 
 def test_number_of_runs() -> None:

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from scipy.stats import ttest_rel
 
-from nlgnn.selection.statistics import Interval, compared_rows, paired_interval, spread, tally
+from nlgnn.selection import statistics
+from nlgnn.selection.statistics import (
+    MOST_DRAWN,
+    SAMPLES,
+    Interval,
+    SingleRun,
+    compared_rows,
+    is_clearly_better,
+    paired_interval,
+    spread,
+    tally,
+)
+from nlgnn.training.metrics import measure
 
 
 def test_it_is_the_interval_of_the_paired_t_test() -> None:
@@ -84,3 +97,39 @@ def test_tally() -> None:
     counted = tally([*intervals, None])
     assert counted == (2, 1, 1, 1)
     assert str(counted) == "2 clearly above, 1 clearly below, 1 neither"
+
+
+def right_and_wrong(nodes: int) -> tuple[SingleRun, SingleRun]:
+    """Return a run that is right everywhere, compared with one that is wrong everywhere, and the reverse."""
+    y = torch.arange(nodes) % 2
+    right, wrong = torch.eye(2)[y], torch.eye(2)[1 - y]
+    return SingleRun("accuracy", right, wrong, y), SingleRun("accuracy", wrong, right, y)
+
+
+def test_clearly_better() -> None:
+    right, wrong = right_and_wrong(60)
+    assert is_clearly_better([80.0, 82.0, None], [70.0, 71.0, 60.0], wrong)  # two runs have an interval
+    assert not is_clearly_better([80.0, 90.0], [70.0, 71.0], right)
+    assert is_clearly_better([80.0], [70.0], right)
+    assert is_clearly_better([80.0], [70.0], wrong) is False
+    assert is_clearly_better([80.0], [70.0]) is None
+    assert is_clearly_better([70.0], [70.0]) is False
+    few = wrong.logits.clone()
+    few[:2] = right.logits[:2]
+    assert is_clearly_better([80.0], [70.0], right._replace(logits=few)) is False  # it is right on two more nodes
+
+
+def test_samples_of_many_nodes_are_small_and_end_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = list[int]()
+
+    def counted(metric: str, logits: torch.Tensor, y: torch.Tensor) -> float:
+        sizes.append(len(y))
+        return measure(metric, logits, y)
+
+    monkeypatch.setattr(statistics, "measure", counted)
+    right, wrong = right_and_wrong(10 * MOST_DRAWN)
+    assert right.is_clearly_better
+    assert sizes == [MOST_DRAWN] * 2 * SAMPLES
+    sizes.clear()
+    assert not wrong.is_clearly_better
+    assert len(sizes) < SAMPLES

@@ -17,7 +17,15 @@ from torch.nn import functional as F
 
 from each_of import each_of
 from nlgnn.errors import OptionError
-from nlgnn.training.metrics import at_top, check_metric, measure, measure_all, needs_two_classes, validate
+from nlgnn.training.metrics import (
+    at_top,
+    check_metric,
+    log_probabilities,
+    measure,
+    measure_all,
+    needs_two_classes,
+    validate,
+)
 from nlgnn.training.recipe import METRICS
 
 # Predicted 0, 0, 1, 1 of true 0, 1, 1, 1.
@@ -161,3 +169,12 @@ def test_of_what_is_no_number_nothing_is_measured(metric: str, truth: Tensor) ->
     losses, figures = validate(metric, logits, truth, torch.arange(4).expand(2, -1))
     assert [np.isnan(losses[0]), np.isnan(figures[0])] == [True, True]
     assert figures[1] == pytest.approx(measure(metric, LOGITS, truth), rel=1e-6)
+
+
+@each_of("dtype", [np.float32, np.float64])
+def test_logarithms_of_probabilities_are_finite(dtype: type) -> None:
+    given = np.array([[0.25, 0.75], [1.0, 0.0]], dtype)
+    for found in (log_probabilities(given), log_probabilities(torch.from_numpy(given))):
+        assert found.numpy().dtype == dtype
+        np.testing.assert_allclose(found[0], np.log(given[0]), rtol=1e-6)
+        assert found[1, 0] == 0 > found[1, 1] > -math.inf

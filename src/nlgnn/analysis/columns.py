@@ -23,9 +23,8 @@ from nlgnn.selection.statistics import spread
 from nlgnn.tables import FeatureEncoder
 from nlgnn.tables.column_kinds import Numbers
 from nlgnn.training.fit import predict
-from nlgnn.training.metrics import measure
+from nlgnn.training.metrics import log_probabilities, measure
 from nlgnn.training.replica import Run
-from nlgnn.training.shallow_run import SMALLEST
 from nlgnn.training.train import Plan, Trained
 
 MOST_COLUMNS = 30  # Columns that are tried at most.
@@ -157,7 +156,7 @@ def metric_lost(trained: Trained, graph: Graph, splits: Sequence[Split], encoder
         return {}
 
     def figures(changed: Graph) -> NDArray[np.float64]:
-        logits = torch.from_numpy(np.log(np.maximum(some.probabilities(changed), SMALLEST)))  # [runs, n, c]
+        logits = log_probabilities(some.probabilities(changed))  # [runs, n, c]
         return np.array([measure(metric, of_run[mask], y[mask]) for of_run, mask in zip(logits, tested, strict=True)])
 
     before, lost = figures(graph), {}

@@ -21,7 +21,7 @@ from nlgnn.graph.graph import Graph
 from nlgnn.nn.base import evaluating, prepare
 from nlgnn.nn.neighbour_vote import SHARES, NeighbourVote
 from nlgnn.shallow.base import Contributions, ShallowModel
-from nlgnn.training.shallow_run import log_probabilities
+from nlgnn.training.metrics import log_probabilities
 
 MOST_NAMES = 20_000  # Names that are searched for one like a misspelt one, which takes a second.
 
@@ -133,7 +133,7 @@ def explain_node(model: nn.Module | ShallowModel, graph: Graph, node: int | np.i
     number = node_number(graph, node)
     split, why_no_window, columns = None, None, None
     if isinstance(model, ShallowModel):
-        logits, columns = log_probabilities(model, graph), model.contributions(graph, np.array([number]))
+        logits, columns = log_probabilities(model.predict(graph)), model.contributions(graph, np.array([number]))
         if columns is None:
             why_no_window = f"{type(model).__name__} does not tell how much each column contributes."
     else:

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split
-from nlgnn.training.metrics import measure
+from nlgnn.training.metrics import log_probabilities, measure
 
 MOST_PERIODS = 5
-SMALLEST = 1e-30  # probability whose logarithm is finite
 
 
 class Period(NamedTuple):
@@ -50,8 +49,6 @@ def metric_periods(
     for one in np.unique(number):
         nodes = tested[number == one]
         labels = torch.tensor(graph.y[nodes])
-        values = [
-            measure(metric, torch.from_numpy(np.log(np.maximum(p[nodes], SMALLEST))), labels) for p in probabilities
-        ]
+        values = [measure(metric, log_probabilities(p[nodes]), labels) for p in probabilities]
         periods.append(Period(times[nodes].min(), times[nodes].max(), graph.y[nodes], values))
     return periods

@@ -78,15 +78,15 @@ def _describe(graph: Graph, given: Mapping[str, Any], show: Callable[[list[Secti
     from nlgnn.graph.splits import make_splits
     from nlgnn.selection.diagnosis import own_protocol
     from nlgnn.selection.evidence import MOST_SPLITS
-    from nlgnn.selection.profile import portray
+    from nlgnn.selection.profile import profile_of
 
     for name in ("controls", "metric", "out"):
         if name in given:
             raise OptionError(f"--{name} is for trainings, but a store is only described.", f"Leave --{name} out.")
-    portrait = portray(graph, make_splits(graph, given.get("splits") or own_protocol(graph), MOST_SPLITS))
-    show(portrait.sections())
+    profile = profile_of(graph, make_splits(graph, given.get("splits") or own_protocol(graph), MOST_SPLITS))
+    show(profile.sections())
     if "as_json" in given:
-        sys.stdout.write(json.dumps({"graph": graph.name, "portrait": portrait.to_dict()}, indent=2) + "\n")
+        sys.stdout.write(json.dumps({"graph": graph.name, "profile": profile.to_dict()}, indent=2) + "\n")
     else:
         console.print("Nothing was trained, because the graph is in a store.")
 

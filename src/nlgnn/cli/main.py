@@ -272,13 +272,15 @@ def main(arguments: list[str] | None = None) -> None:
     """
     if "RANK" in os.environ:  # torch would print stacks of C++ before our errors; it reads this when it is imported
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
-    called.set(sys.argv[1:] if arguments is None else arguments)
-    began.set(time.monotonic() - (process_age() if arguments is None else 0.0))
-    if arguments is None and "OMP_WAIT_POLICY" not in os.environ:
-        # Before torch is imported. Threads that spin for long while they wait are many times as slow on a busy machine,
-        # and those that sleep at once are half as slow again on a quiet one.
-        os.environ.setdefault("GOMP_SPINCOUNT", SHORT_SPIN)
-    arguments = sys.argv[1:] if arguments is None else arguments
+    age = 0.0
+    if arguments is None:
+        arguments, age = sys.argv[1:], process_age()
+        if "OMP_WAIT_POLICY" not in os.environ:
+            # Before torch is imported. Threads that spin for long while they wait are many times as slow on a busy
+            # machine, and those that sleep at once are half as slow again on a quiet one.
+            os.environ.setdefault("GOMP_SPINCOUNT", SHORT_SPIN)
+    called.set(arguments)
+    began.set(time.monotonic() - age)
     _replace_unencodable()
     debug = "--debug" in arguments  # anywhere, also behind the command
     arguments = [argument for argument in arguments if argument != "--debug"] or ["--help"]

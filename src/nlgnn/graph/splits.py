@@ -18,7 +18,7 @@ MOST_RUNS = 10_000
 # Tenths of every class for training and validation; the rest is for test.
 RANDOM_PROTOCOLS = {"random-60": (6, 2), "random-10": (1, 1)}
 TIME, GROUP = "time", "group"  # see nlgnn.graph.column_splits
-VALIDATION_SHARE = 0.25  # of labelled nodes, where all others train
+VALIDATION_SHARE = 0.25  # of the labelled nodes in `learning_splits`, which have no test nodes; the others train
 OWN_PROTOCOLS = (TIME, GROUP, "column")  # of users' tables, the first of which that a graph has is its default
 FIXED_PROTOCOLS = ("geom-gcn", "heterophilous", "linkx", "ogb", *OWN_PROTOCOLS)
 
@@ -210,6 +210,22 @@ def learning_splits(graph: Graph, runs: int, seed: int) -> list[Split]:
     """Divide labelled nodes into training and validation nodes, stratified by class, differently for each run.
 
     The user's own splits (protocols time, group and column) are used as they are.
+
+    Args:
+        graph: The graph.
+        runs: The number of splits.
+        seed: The seed of the draw.
+
+    Returns:
+        One split per run, without test nodes unless it is one of the user's.
+
+    Raises:
+        DataError: If fewer than two classes have two labelled nodes.
+
+    Example:
+        >>> from nlgnn.datasets import load_graph
+        >>> len(learning_splits(load_graph("mushroom-body"), runs=3, seed=0))
+        3
     """
     from sklearn.model_selection import StratifiedShuffleSplit  # takes a second
 

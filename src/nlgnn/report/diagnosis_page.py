@@ -16,19 +16,19 @@ from nlgnn.selection.statistics import Figures, Interval
 
 def write_diagnosis_page(path: Path, diagnosis: Diagnosis) -> None:
     """Write the page of a diagnosis."""
-    write_page(path, f"Diagnosis of {diagnosis.portrait.name}", diagnosis_parts(diagnosis))
+    write_page(path, f"Diagnosis of {diagnosis.profile.name}", diagnosis_parts(diagnosis))
 
 
 def diagnosis_parts(diagnosis: Diagnosis) -> list[Part]:
     """Return the parts of the page of a diagnosis."""
-    portrait = diagnosis.portrait
+    profile = diagnosis.profile
     return [
         headline(diagnosis),
         Command("Next step", diagnosis.next_step),
         *evidence_parts(diagnosis.evidence),
         *(order_parts(diagnosis.order) if diagnosis.order else []),
-        *compatibility_figures(portrait.class_names, portrait.compatibility),
-        *portrait.sections(matrix=False),
+        *compatibility_figures(profile.class_names, profile.compatibility),
+        *profile.sections(matrix=False),
     ]
 
 

@@ -26,8 +26,8 @@ from nlgnn.report.figures.quality import compatibility_figures, curve_figures, p
 from nlgnn.report.page import Command, Part, caption, write_page
 from nlgnn.report.table import Section
 from nlgnn.selection.controls import figure_words, selection_words
-from nlgnn.selection.profile import portray
-from nlgnn.selection.race_verdict import constant_figure
+from nlgnn.selection.profile import profile_of
+from nlgnn.selection.race_verdict import constant_figure, labelled_nodes, single_run
 from nlgnn.selection.statistics import spread
 from nlgnn.shallow.base import ShallowModel
 from nlgnn.training.decision import decision_of
@@ -69,8 +69,7 @@ def run_parts(
     run = inside.finished_run(run_number)
     baselines = with_baselines(trained, graph, splits, others)
     answer = make_answer(trained, graph, splits, baselines)
-    portrait = portray(graph, splits)
-    headline = answer.headline(verdict_words(trained))
+    profile = profile_of(graph, splits)
     with limited_threads(trained.recipe.threads, graph):  # on small graphs several threads cost far more than one
         probabilities = trained.probabilities(graph)  # [runs, n, c]
         own = (
@@ -80,6 +79,11 @@ def run_parts(
         sure = np.stack([calibrated(one, heat) for one, heat in zip(probabilities, heats, strict=True)])
         decision = decision_of(trained, graph, probabilities, heats)
         parts = [splits[one.index] for one in good]
+        if len(good) == 1:
+            nodes = labelled_nodes(graph, parts[0], answer.part)
+            single = single_run(probabilities[0, nodes], graph, parts[0], answer.metric, answer.part)
+            answer = answer._replace(single=single)
+        headline = answer.headline(verdict_words(trained))
         tested = answers_of(probabilities, heats, graph, parts, "test")
         decided = held_back(sure, graph, parts, decision.labels)
         is_rare = rare_class(graph) is not None and len(decided.nodes) > 0
@@ -106,8 +110,8 @@ def run_parts(
             ),
             *ranking_figures(decision, tested, is_rare),
             *embedding_figures(inside, graph, run, own.argmax(1)),
-            *compatibility_figures(graph.class_names, portrait.compatibility),
-            *portrait.sections(matrix=False),
+            *compatibility_figures(graph.class_names, profile.compatibility),
+            *profile.sections(matrix=False),
             *table_sections(trained, graph, splits),
             *settings_parts(inside, graph),
         ]

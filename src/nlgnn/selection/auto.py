@@ -20,11 +20,12 @@ from nlgnn.graph.splits import RANDOM_PROTOCOLS, Split, make_splits
 from nlgnn.models.build import RARE_SHARE, configure, default_metric, default_protocol
 from nlgnn.selection.clock import DEFAULT_BUDGET, Clock, parse_budget
 from nlgnn.selection.diagnosis import check_classes
-from nlgnn.selection.ensemble import Selected, few_validation_nodes, may_be_member, select
+from nlgnn.selection.ensemble import Selected, few_validation_nodes, select
 from nlgnn.selection.leaderboard import Leaderboard, Row, read_leaderboard, unwritable
 from nlgnn.selection.portfolio import PRESET, Entry, check_options, read_portfolio
-from nlgnn.selection.race import Trainer, run_race
-from nlgnn.selection.race_verdict import category, findings, not_better_than_constant
+from nlgnn.selection.race import Trainer, may_be_member, run_race
+from nlgnn.selection.race_verdict import category, findings, not_better_than_constant, splits_of_one_class
+from nlgnn.selection.statistics import common_figures
 from nlgnn.training.device import limited_threads
 from nlgnn.training.fit import Watch, fit
 from nlgnn.training.metrics import needs_two_classes
@@ -134,11 +135,11 @@ def headline(board: Leaderboard, best: Row, graph: Graph, splits: Sequence[Split
     if best.postponed:
         chosen += f" in {best.runs} of {len(best.validation)} runs"
     following = next((row for row in board.ranked(lambda row: row.entry.is_single) if row is not best), None)
-    if following:
-        pairs = zip(best.figures(board.metric), following.figures(board.metric), strict=True)
-        on_same_runs = [theirs for own, theirs in pairs if own is not None and theirs is not None]
-        if on_same_runs:
-            chosen += f", next {following.entry.name} with {metric_text(board.metric, fmean(on_same_runs))}"
+    if following and (pairs := common_figures(best.figures(board.metric), following.figures(board.metric))):
+        own, theirs = (metric_text(board.metric, fmean(values)) for values in zip(*pairs, strict=True))
+        chosen += f", next {following.entry.name} with {theirs}"
+        if len(pairs) < best.runs:
+            chosen += f" in {len(pairs)} of {best.runs} runs, in which {best.entry.name} has {own}"
     return " ".join(filter(None, [not_better_than_constant(board, best, graph, splits, found), f"{chosen}."]))
 
 
@@ -229,7 +230,7 @@ def race_metric(graph: Graph, splits: Sequence[Split], asked: str | None) -> tup
     check_classes(graph)
     metric = asked or default_metric(graph)
     check(graph, splits, Recipe(metric=metric))
-    single = [split.index for split in splits if len(np.unique(graph.y[split.val])) < 2]
+    single = splits_of_one_class(graph, splits)
     if needs_two_classes(metric) and single:
         what = f"validation nodes of split {single[0]} are all of one class, so that {metric} says nothing about them"
         if asked:

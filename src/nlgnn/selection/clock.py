@@ -14,8 +14,6 @@ UNITS = {"s": 1, "m": 60, "h": 3600}
 RESERVED_SHARE, RESERVED_SECONDS = 0.08, 4.0  # kept for the start of the program, the decision and the report
 START_SHARE = 0.5  # what comes after the race takes about this share of what came before it
 LATER_SHARE = 0.2  # kept for the other runs of the best entry, and for the non-local version, which is known last
-
-
 LONGEST = 366 * 86_400.0  # seconds
 
 

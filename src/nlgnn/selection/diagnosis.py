@@ -23,7 +23,7 @@ from nlgnn.selection.evidence import (
     compare_orders,
     gather,
 )
-from nlgnn.selection.profile import Portrait, portray
+from nlgnn.selection.profile import Profile, profile_of
 from nlgnn.selection.statistics import Interval
 from nlgnn.training.preflight import check, check_graph
 from nlgnn.training.recipe import Recipe
@@ -132,7 +132,7 @@ def next_step(verdict: Verdict, graph: Sequence[str], splits: str | None, order_
 class Diagnosis:
     """Profile of a graph, evidence of short trainings, the verdict, and what to run next."""
 
-    portrait: Portrait
+    profile: Profile
     evidence: Evidence
     verdict: Verdict
     next_step: str
@@ -146,7 +146,7 @@ class Diagnosis:
     def sections(self) -> list[Section]:
         """Return all tables, in the order in which they became known."""
         order = [self.order.section()] if self.order else []
-        return [*self.portrait.sections(), *self.evidence.sections(), self.verdict_section(), *order]
+        return [*self.profile.sections(), *self.evidence.sections(), self.verdict_section(), *order]
 
     def verdict_section(self) -> Section:
         """Return the verdict in words."""
@@ -164,14 +164,14 @@ class Diagnosis:
             differences = {label: _as_dict(interval) for label, interval in self.order.differences.items()}
             order = asdict(self.order) | {"differences": differences, "words": self.order.words}
         return {
-            "graph": self.portrait.name,
+            "graph": self.profile.name,
             "category": self.category,
             "verdict": self.verdict.words,
             "confidence": self.verdict.confidence,
             "local_model": self.verdict.local,
             "non_local_model": self.verdict.non_local,
             "next": self.next_step,
-            "portrait": self.portrait.to_dict(),
+            "profile": self.profile.to_dict(),
             "evidence": asdict(self.evidence)
             | {"difference": _as_dict(self.evidence.difference), "direction": _as_dict(self.evidence.direction)},
             "order": order,
@@ -224,20 +224,20 @@ def diagnose(
     metric = metric or default_metric(graph)
     check_classes(graph)
     check(graph, drawn, Recipe(**SHORT, metric=metric))
-    portrait = portray(graph, drawn)
-    show(portrait.sections())
+    profile = profile_of(graph, drawn)
+    show(profile.sections())
     evidence = gather(graph, drawn, metric, progress)
     show(evidence.sections())
-    verdict = judge(evidence.adjusted_homophily, evidence.means, evidence.difference, portrait.edges > 0)
+    verdict = judge(evidence.adjusted_homophily, evidence.means, evidence.difference, profile.edges > 0)
     verdict = verdict._replace(words=f"{verdict.words} {evidence.words_of_direction(verdict.local)}".strip())
     given = [graph.name] if graph.name in CATALOG else flags
     shown_splits = None if protocol == default_protocol(graph) else protocol
-    diagnosis = Diagnosis(portrait, evidence, verdict, next_step(verdict, given, shown_splits))
+    diagnosis = Diagnosis(profile, evidence, verdict, next_step(verdict, given, shown_splits))
     show([diagnosis.verdict_section()])
     if controls:
         order = compare_orders(graph, verdict.non_local, drawn, metric, progress)
         following = next_step(verdict, given, shown_splits, order.is_ahead_of_local)
-        diagnosis = Diagnosis(portrait, evidence, verdict, following, order)
+        diagnosis = Diagnosis(profile, evidence, verdict, following, order)
         show([order.section()])
     return diagnosis
 

@@ -18,8 +18,8 @@ from nlgnn.graph.splits import Split
 from nlgnn.selection.clock import show_seconds
 from nlgnn.selection.leaderboard import Leaderboard, Row
 from nlgnn.selection.portfolio import Entry
-from nlgnn.selection.race import seconds_of_report
-from nlgnn.training.metrics import measure_all, validate
+from nlgnn.selection.race import may_be_member, seconds_of_report
+from nlgnn.training.metrics import log_probabilities, measure_all, validate
 from nlgnn.training.replica import OUT_OF_TIME, Run
 from nlgnn.training.trained import ENSEMBLE, Member, Probabilities, Weights, mean_of_members, mean_weights
 
@@ -27,7 +27,6 @@ MOST_STEPS = 12
 PARTS = 3  # of validation nodes, for figures of the ensemble
 FEWEST_NODES = 200  # validation nodes: with fewer, weights follow chance
 COMPARED_TOGETHER = 1 << 22  # probabilities, which bounds memory
-SMALLEST = 1e-30  # probability whose logarithm is still finite
 
 
 def greedy_weights(
@@ -89,7 +88,7 @@ def unseen_mean(members: Sequence[Float[Tensor, "k c"]], y: Int[Tensor, " k"], m
 def _scores(sums: Float[Tensor, "m k c"], y: Int[Tensor, " k"], metric: str) -> list[tuple[float, float]]:
     """Return metric and negative log-loss of several sums of probabilities."""
     nodes = torch.arange(len(y)).expand(len(sums), -1)
-    losses, figures = validate(metric, sums.clamp(min=SMALLEST).log(), y, nodes)
+    losses, figures = validate(metric, log_probabilities(sums), y, nodes)
     return [(figure, -loss) for figure, loss in zip(figures, losses, strict=True)]
 
 
@@ -110,11 +109,6 @@ class Selected:
     probabilities: Probabilities
 
 
-def may_be_member(row: Row) -> bool:
-    """Return whether a row may be a member of an ensemble: it is no control."""
-    return row.entry.model != ENSEMBLE and not row.entry.control
-
-
 def few_validation_nodes(splits: Sequence[Split], graph: Graph) -> str:
     """Say that a split has too few validation nodes for an ensemble, or return nothing."""
     fewest = min(int((split.val & graph.labelled).sum()) for split in splits)
@@ -130,9 +124,9 @@ def select(
 ) -> tuple[Row, Selected | None]:
     """Choose the weights of an ensemble, and return its row and its members if it is ahead of the best single model.
 
-    Its validation figures are those of `unseen_mean`, in which no node has a say in its own weights.
-
-    Labels of test nodes have no influence, except on the test figures.
+    The weights of a node for its validation figures are chosen without its label, by `unseen_mean`. Labels of test
+    nodes have no influence, except on the test figures. An ensemble is left out if its members need more time to
+    predict than is left.
 
     Args:
         board: The leaderboard without an ensemble.
@@ -159,7 +153,7 @@ def select(
             each = list(known.values())
             weights |= dict(zip(known, greedy_weights(each, y, board.metric), strict=True))
             run.validation = unseen_mean(each, y, board.metric)
-            run.val = measure_all(run.validation.clamp(min=SMALLEST).log(), y, board.metric)
+            run.val = measure_all(log_probabilities(run.validation), y, board.metric)
         else:
             run.failure = OUT_OF_TIME if best.postponed else f"run {index}: every member failed"
         all_weights.append(weights)
@@ -179,7 +173,7 @@ def select(
     probabilities = mean_of_members([members[name] for name in names], table, finished, graph)
     for run, one in zip(finished, probabilities, strict=True):
         nodes = np.flatnonzero(splits[run.index].test & graph.labelled)
-        logits = torch.from_numpy(one[nodes]).clamp(min=SMALLEST).log()
+        logits = log_probabilities(one[nodes])
         run.test = measure_all(logits, torch.from_numpy(graph.y[nodes]), board.metric)
     means = mean_weights(names, table)
     row = Row(

@@ -22,7 +22,7 @@ from nlgnn.json_files import read_json
 from nlgnn.report.table import Section
 from nlgnn.selection.controls import Variant
 from nlgnn.selection.portfolio import Entry
-from nlgnn.selection.statistics import Figures, spread
+from nlgnn.selection.statistics import Figures, common_figures, spread
 from nlgnn.training.recipe import metric_heading
 from nlgnn.training.run_folder import RunFolder
 from nlgnn.training.stored_run import first_fault
@@ -189,7 +189,7 @@ class Leaderboard:
         others = [one.figures(self.metric) for one in finished if one.runs == most]
         columns = ([figure for figure in column if figure is not None] for column in zip(*others, strict=True))
         usual = [fmean(column) if column else None for column in columns]
-        pairs = [(a, b) for a, b in zip(own, usual, strict=True) if a is not None and b is not None]
+        pairs = common_figures(own, usual)
         if not pairs:
             return row.mean(self.metric)
         return fmean(one for one in usual if one is not None) + fmean(a - b for a, b in pairs)

@@ -38,7 +38,7 @@ AGREEMENT = "Mean share of a node's labelled neighbours that have its label; nod
 
 
 @dataclass(frozen=True, eq=False)
-class Portrait:
+class Profile:
     """Profile of a graph.
 
     Attributes:
@@ -128,11 +128,11 @@ def _rows(what: str, groups: Sequence[Agreement]) -> Rows:
     ]
 
 
-def portray(graph: Graph, splits: Sequence[Split]) -> Portrait:
+def profile_of(graph: Graph, splits: Sequence[Split]) -> Profile:
     """Return the profile of a graph; the splits are audited as well."""
     weights = graph.undirected_weights.data if graph.edge_weight is not None else np.empty(0)
     one_way = 2 * graph.num_edges - int(graph.directed_adjacency.nnz) if graph.directed else None
-    return Portrait(
+    return Profile(
         name=graph.name,
         nodes=graph.num_nodes,
         edges=graph.num_edges,

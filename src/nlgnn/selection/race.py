@@ -28,7 +28,9 @@ ENTRY_SHARE = 0.1  # of the budget for an entry at first; the rest of its runs a
 LEFT_SHARE, ALWAYS_SHARE = 0.5, 0.05
 SEEDED, MOST_SEEDS = 3, 2  # the best entries, and how often each is repeated with another seed
 REPORT_PREDICTIONS = 2.0  # predictions of the report, in multiples of those of all runs
-MEMBERS = 4  # of an ensemble, about; their predictions are computed once more
+# Number of members of an ensemble for whose predictions time is kept: that of the smallest measured ensemble
+# (results/auto: 4 to 16). A larger one is left out if there is no time for it.
+MEMBERS = 4
 Trainer = Callable[[Entry, Watch], Member]
 
 
@@ -71,7 +73,7 @@ def run_race(
 
     def add(row: Row) -> None:
         board.add(row, clock.used)
-        best = board.ranked(lambda row: row.entry.model != ENSEMBLE)[: MEMBERS if ensemble else 1]
+        best = board.ranked(may_be_member)[: MEMBERS if ensemble else 1]
         clock.report = seconds_of_report(best, max((row.runs for row in best), default=0))
         show(row)
 
@@ -121,6 +123,11 @@ def run_race(
         for row in best:
             if row.is_complete and (row.fit_seconds or 0.0) < clock.left:
                 enter(row.entry.with_seed(number, runs))
+
+
+def may_be_member(row: Row) -> bool:
+    """Return whether a row may be a member of an ensemble: it is neither a control nor an ensemble."""
+    return row.entry.model != ENSEMBLE and not row.entry.control
 
 
 def seconds_of_report(members: Sequence[Row], runs: int) -> float:

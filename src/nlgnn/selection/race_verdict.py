@@ -8,6 +8,7 @@ from statistics import fmean
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nlgnn.graph.graph import Graph
@@ -17,13 +18,10 @@ from nlgnn.selection.diagnosis import Verdict, judge
 from nlgnn.selection.evidence import better_graph_model
 from nlgnn.selection.leaderboard import Leaderboard, Row
 from nlgnn.selection.portfolio import TREES
-from nlgnn.selection.statistics import Interval, paired_interval
-from nlgnn.training.metrics import measure
+from nlgnn.selection.statistics import Interval, SingleRun, common_figures, is_clearly_better, paired_interval
+from nlgnn.training.metrics import log_probabilities, measure
 from nlgnn.training.recipe import metric_text
 from nlgnn.training.replica import Run
-
-SAMPLES = 200  # of validation nodes, in place of runs
-SMALLEST = 1e-30  # probability whose logarithm is finite
 
 SUBJECTS = {
     "direction": "The direction of edges",
@@ -115,7 +113,7 @@ def _comparable(row: Row, ranked: Sequence[Row], metric: str) -> Row:
 
 def _finding(kind: type[Finding], subject: str, one: Row, other: Row, metric: str) -> Finding:
     figures = one.figures(metric), other.figures(metric)
-    pairs = [(a, b) for a, b in zip(*figures, strict=True) if a is not None and b is not None]
+    pairs = common_figures(*figures)
     difference = fmean(a - b for a, b in pairs) if pairs else one.mean(metric) - other.mean(metric)
     return kind(subject, one.entry.name, other.entry.name, metric, difference, paired_interval(*figures))
 
@@ -137,44 +135,48 @@ def constant_figure(graph: Graph, split: Split, metric: str, part: str = "valida
 
     Accuracy is that of the majority class. The result is None without labelled nodes in the part.
     """
-    nodes = (split.val if part == "validation" else split.test) & graph.labelled
-    if not nodes.any():
-        return None
-    labels = torch.from_numpy(graph.y[nodes])
-    return measure(metric, class_shares(graph, split).expand(len(labels), -1), labels)
+    labels = torch.from_numpy(graph.y[labelled_nodes(graph, split, part)])
+    return measure(metric, constant_logits(graph, split, len(labels)), labels) if len(labels) else None
 
 
-def class_shares(graph: Graph, split: Split) -> Tensor:
-    """Return the logarithm of the share of each class in the training nodes."""
+def labelled_nodes(graph: Graph, split: Split, part: str) -> NDArray[np.bool_]:
+    """Return the mask of the labelled nodes of a part, which is validation or test."""
+    return (split.val if part == "validation" else split.test) & graph.labelled
+
+
+def constant_logits(graph: Graph, split: Split, count: int) -> Tensor:
+    """Return the logarithm of the share of each class in the training nodes, the same for a number of nodes."""
     counts = np.bincount(graph.y[split.train & graph.labelled], minlength=graph.num_classes)
-    return torch.from_numpy(counts.clip(1e-9) / counts.sum()).log()
+    return torch.from_numpy(counts.clip(1e-9) / counts.sum()).log().expand(count, -1)
 
 
-def is_better_on_samples(probabilities: Tensor, graph: Graph, split: Split, metric: str) -> bool:
-    """Return whether a run is better than a constant answer on nearly all samples of its validation nodes.
-
-    Samples are drawn with replacement (bootstrap). They take the place of runs where there is a single one.
+def single_run(
+    probabilities: Tensor | NDArray[np.floating], graph: Graph, split: Split, metric: str, part: str = "validation"
+) -> SingleRun:
+    """Return a run and the constant answer, so that they can be compared on samples of nodes.
 
     Args:
-        probabilities: The probabilities of the validation nodes, `[k, c]`.
+        probabilities: The probabilities of the labelled nodes of the part, `[k, c]`.
         graph: The graph.
         split: The split of the run.
         metric: The metric.
+        part: The part, validation or test.
     """
-    y = torch.from_numpy(graph.y[split.val])
-    logits, constant = probabilities.clamp(min=SMALLEST).log(), class_shares(graph, split).expand(len(y), -1)
-    generator = torch.Generator().manual_seed(0)
-    ahead = 0
-    for _ in range(SAMPLES):
-        drawn = torch.randint(len(y), (len(y),), generator=generator)
-        ahead += measure(metric, logits[drawn], y[drawn]) > measure(metric, constant[drawn], y[drawn])
-    return ahead >= 0.975 * SAMPLES
+    y = torch.from_numpy(graph.y[labelled_nodes(graph, split, part)])
+    return SingleRun(metric, log_probabilities(probabilities), constant_logits(graph, split, len(y)), y)
+
+
+def splits_of_one_class(graph: Graph, splits: Sequence[Split]) -> list[int]:
+    """Return the numbers of the splits whose validation nodes are all of one class, which compare no models."""
+    return [split.index for split in splits if len(np.unique(graph.y[split.val])) < 2]
 
 
 def not_better_than_constant(
     board: Leaderboard, best: Row, graph: Graph, splits: Sequence[Split], runs: Sequence[Run] = ()
 ) -> str:
     """Return a sentence if the best row is not clearly better than a constant answer in validation, else nothing.
+
+    Splits whose validation nodes are of one class are left out.
 
     Args:
         board: The leaderboard.
@@ -183,24 +185,24 @@ def not_better_than_constant(
         splits: The splits.
         runs: The runs of the best row with their validation probabilities, for a row with a single figure.
     """
-    alike = [split.index for split in splits if len(np.unique(graph.y[split.val])) < 2]
-    if alike:
-        return (
-            f"Validation cannot tell good models from constant answers: its nodes of split {alike[0]} are of one class."
-        )
-    constant = [constant_figure(graph, split, board.metric) for split in splits]
-    own = best.figures(board.metric)
-    difference = paired_interval(own, constant)
-    known = [value for value in constant if value is not None]
-    clearly = difference.is_above_zero if difference else best.mean(board.metric) > fmean(known)
-    if difference is None:
-        parts = [(run.validation, splits[run.index]) for run in runs if run.validation is not None]
-        clearly &= all(is_better_on_samples(part, graph, split, board.metric) for part, split in parts)
-    if clearly:
+    metric, left_out = board.metric, splits_of_one_class(graph, splits)
+    constant = [None if split.index in left_out else constant_figure(graph, split, metric) for split in splits]
+    pairs = common_figures(best.figures(metric), constant)
+    if not pairs:
+        return "Validation cannot tell good models from constant answers: its nodes are of one class."
+    single = next(
+        (
+            single_run(run.validation, graph, splits[run.index], metric)
+            for run in runs
+            if run.validation is not None and constant[run.index] is not None
+        ),
+        None,
+    )
+    if is_clearly_better(best.figures(metric), constant, single):
         return ""
-    what = "the majority class" if board.metric == "accuracy" else "a constant score"
-    figures = [metric_text(board.metric, value) for value in (best.mean(board.metric), fmean(known))]
+    what = "the majority class" if metric == "accuracy" else "a constant score"
+    figures = [metric_text(metric, fmean(values)) for values in zip(*pairs, strict=True)]
     return (
-        f"No model is clearly better than {what}: validation {board.metric} {figures[0]} for the best of them, "
+        f"No model is clearly better than {what}: validation {metric} {figures[0]} for the best of them, "
         f"{figures[1]} for {what}."
     )

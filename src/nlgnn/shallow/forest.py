@@ -21,7 +21,7 @@ from torch import Tensor
 
 from nlgnn.errors import DataError
 from nlgnn.nn.base import Count, checked
-from nlgnn.shallow.base import Neighbours, must_end
+from nlgnn.shallow.base import Neighbours, balanced_weights, must_end
 from nlgnn.shallow.neighbour_table import Blocks
 from nlgnn.shallow.table_model import Rows, TableModel
 from nlgnn.shallow.trees import PositiveShare
@@ -89,12 +89,10 @@ class Forest(TableModel):
 
     def learn(self, train: Rows, val: Rows, num_classes: int, metric: str, seed: int) -> None:
         from sklearn.ensemble import ExtraTreesClassifier
-        from sklearn.utils.class_weight import compute_class_weight
 
         large, class_weight = len(train.y) > LARGEST_SAMPLE, None
         if self.class_weight == "balanced":
-            classes = np.unique(train.y)
-            class_weight = dict(enumerate(compute_class_weight("balanced", classes=classes, y=train.y)))
+            class_weight = dict(enumerate(balanced_weights(train.y)))
         forest = ExtraTreesClassifier(
             self.trees,
             max_features=self.column_share,

@@ -10,6 +10,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
@@ -18,6 +19,7 @@ from torch.nn import functional as F
 from nlgnn.errors import OptionError, nearest
 from nlgnn.training.recipe import AT_K, METRICS
 
+SMALLEST = 1e-30  # probability whose logarithm is finite in float32
 CONFUSION_METRICS = ("balanced-accuracy", "macro-f1", "f1")
 TWO_CLASSES = ("f1", "roc-auc", "average-precision")
 KINDS_AT_K = ("precision-at-100", "recall-at-100", "lift-at-100")  # examples, for suggestions
@@ -52,6 +54,18 @@ def measure(metric: str, logits: Float[Tensor, "n c"], y: Int[Tensor, " n"]) -> 
     classes = logits.shape[1]
     pairs = np.bincount(truth * classes + logits.argmax(1).cpu().numpy(), minlength=classes**2)
     return of_confusions(metric, pairs.reshape(classes, classes))
+
+
+def log_probabilities(
+    probabilities: Float[Tensor, "*shape"] | Float[np.ndarray, "*shape"],
+) -> Float[Tensor, "*shape"]:
+    """Return the logarithms of probabilities, which serve as logits. That of 0 is finite.
+
+    Example:
+        >>> log_probabilities(torch.tensor([1.0, 0.0]))
+        tensor([  0.0000, -69.0776])
+    """
+    return torch.as_tensor(probabilities).clamp(min=SMALLEST).log()
 
 
 def validate(

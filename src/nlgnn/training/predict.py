@@ -16,6 +16,7 @@ from nlgnn.errors import NlgnnWarning, OptionError
 from nlgnn.graph.graph import Graph
 from nlgnn.graph.splits import Split, make_splits
 from nlgnn.tables import FeatureEncoder, TableGraph
+from nlgnn.training.metrics import log_probabilities
 from nlgnn.training.replica import Run
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def calibrated(probabilities: Probabilities, temperature: float) -> Probabilitie
 
 def _logits(probabilities: Probabilities) -> NDArray[np.float64]:
     """Return logits up to a constant per row, which has no effect."""
-    return np.log(np.maximum(probabilities.astype(np.float64), 1e-30))
+    return log_probabilities(probabilities.astype(np.float64)).numpy()
 
 
 def temperatures(

@@ -20,10 +20,8 @@ Selection = Literal["first-best", "last-best", "lowest-loss", "last-both"]
 Metric = Literal["accuracy", "balanced-accuracy", "macro-f1", "f1", "roc-auc", "average-precision", "log-loss"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 AT_K = re.compile(r"(precision|recall|lift)-at-([1-9]\d*|0?\.\d+)")
-
-
-# Options that decide where and how to compute. They change the time that training takes, not its results.
 MOST_EPOCHS = 1_000_000_000
+# Options that decide where and how to compute. They change the time that training takes, not its results.
 EXECUTION = {"threads", "replicas", "memory", "device"}
 PLATEAU = 1e-4  # a loss that is not lower by this share is not progress, as in torch's ReduceLROnPlateau
 

@@ -15,12 +15,10 @@ from torch import Tensor
 from nlgnn.graph.graph import Graph
 from nlgnn.shallow.base import ShallowModel
 from nlgnn.training.device import limited_threads
-from nlgnn.training.metrics import measure_all
+from nlgnn.training.metrics import log_probabilities, measure_all
 from nlgnn.training.recipe import Recipe
 from nlgnn.training.replica import Job, Run
 from nlgnn.training.run_folder import load_weights
-
-SMALLEST = 1e-30  # probability whose logarithm is still finite
 
 
 def fit_shallow(job: Job, model: ShallowModel, graph: Graph) -> None:
@@ -38,8 +36,8 @@ def fit_shallow(job: Job, model: ShallowModel, graph: Graph) -> None:
         started = time.perf_counter()
         model.fit(graph.past, split, recipe.metric, run.seed)
         run.seconds = time.perf_counter() - started
-        logits = log_probabilities(model, graph.past)
-        tested = logits if graph.past is graph else log_probabilities(model, graph)
+        logits = log_probabilities(model.predict(graph.past))
+        tested = logits if graph.past is graph else log_probabilities(model.predict(graph))
     if not (logits.isfinite().all() and tested.isfinite().all()):
         run.failure = f"run {run.index}: {type(model).__name__} predicts probabilities that are not finite"
         return
@@ -55,11 +53,6 @@ def fit_shallow(job: Job, model: ShallowModel, graph: Graph) -> None:
 def scaled(graph: Graph, recipe: Recipe) -> Graph:
     """Return the graph with features as the recipe scales them; not scaled unless the recipe says so."""
     return graph.scale_features(recipe.features if "features" in recipe.model_fields_set else "none")
-
-
-def log_probabilities(model: ShallowModel, graph: Graph) -> Float[Tensor, "n c"]:
-    """Return the logarithms of the probabilities of a fitted model, which serve as logits."""
-    return torch.from_numpy(np.log(np.maximum(model.predict(graph), SMALLEST)))
 
 
 def predict_shallow(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from scipy.stats import ttest_1samp, ttest_rel
 
 from nlgnn.report.figures.intervals import Answer, figures_of, interval_rows, mean_interval
 from nlgnn.report.page import caption
+from nlgnn.selection.statistics import SingleRun
 from nlgnn.training.replica import Run
 
 OWN = [80.0, 84.0, 82.0, 90.0]
@@ -52,12 +54,27 @@ def test_one_run_has_no_interval() -> None:
     alone = Answer({"nlgcn": [81.0], "mlp": [70.0]}, "test", "accuracy", "column", ", figures of the best epoch")
     headline = alone.headline("")
     assert (headline.figure, headline.what) == ("81.0 %", "test accuracy of nlgcn, mean of 1 run, protocol column")
-    assert headline.sentences == []  # nothing can be said of who is ahead
+    assert headline.sentences == [caption("single-run")]  # nothing can be said of who is ahead
     assert interval_rows(alone.figures) == [
         {"model": "nlgcn", "mean": 81.0, "low": 81.0, "high": 81.0, "runs": 1},
         {"model": "mlp", "mean": 70.0, "low": 70.0, "high": 70.0, "runs": 1},
     ]
     assert alone.section().rows[1] == {"model": "mlp", "test accuracy %": "70.0", "nlgcn minus it": "–", "runs": "1"}
+
+
+def test_one_run_is_compared_with_a_constant_answer_on_samples_of_its_nodes() -> None:
+    figures, y = {"nlgcn": [81.0], "majority class": [80.0]}, torch.arange(60) % 2
+    one = Answer(figures, "test", "accuracy", "column", "")
+    constant, right = torch.tensor([[1.0, 0.0]]).expand(60, -1), torch.eye(2)[y]
+    lucky = constant.clone()
+    lucky[1] = right[1]
+    assert one._replace(single=SingleRun("accuracy", right, constant, y)).headline("").figure == "81.0 %"
+    alike = one._replace(single=SingleRun("accuracy", lucky, constant, y)).headline("")
+    assert alike.figure == "Not clearly better than a constant answer"
+    assert alike.what.endswith("mean of 1 run, protocol column: 81.0 %")
+    assert one.headline("").figure == "81.0 %"  # without predictions only the sentence is left
+    below = one._replace(figures={"nlgcn": [79.0], "majority class": [80.0]})
+    assert below.headline("").figure == "Not clearly better than a constant answer"
 
 
 def test_it_is_said_where_figures_are_of_validation() -> None:

@@ -8,7 +8,15 @@ from typing import Any, NamedTuple
 from nlgnn.report.figures import PALETTE, tooltips
 from nlgnn.report.page import Figure, Headline, caption, columns_of
 from nlgnn.report.table import Section
-from nlgnn.selection.statistics import Figures, Interval, compared_rows, paired_interval, spread
+from nlgnn.selection.statistics import (
+    Figures,
+    Interval,
+    SingleRun,
+    compared_rows,
+    is_clearly_better,
+    paired_interval,
+    spread,
+)
 from nlgnn.training.recipe import metric_heading, metric_text
 from nlgnn.training.replica import Run
 
@@ -20,7 +28,8 @@ STANDING_COLOURS = {AHEAD: PALETTE[0], NOT_CLEAR: PALETTE[7], BEHIND: PALETTE[5]
 class Answer(NamedTuple):
     """Figures in percent, by label, over the same splits. The model comes first, then what it is compared with.
 
-    `part` is "test", or "validation" if no test node has a label.
+    `part` is "test", or "validation" if no test node has a label. `single` holds the logits of the only run and of the
+    constant answer, if there is one run and its predictions are known.
     """
 
     figures: Mapping[str, Figures]
@@ -28,6 +37,7 @@ class Answer(NamedTuple):
     metric: str
     protocol: str
     selection: str
+    single: SingleRun | None = None
 
     @property
     def model(self) -> str:
@@ -49,20 +59,20 @@ class Answer(NamedTuple):
             low, high = within_bounds(interval)
             what += f", 95 % interval {metric_text(self.metric, low)} to {metric_text(self.metric, high)}"
         what += f", mean of {len(own)} run{'s' * (len(own) != 1)}, protocol {self.protocol}"
-        sentences = ["" if self.part == "test" else caption("no-test-labels"), self.words, verdict]
+        single = caption("single-run") if len(own) == 1 else ""
+        sentences = ["" if self.part == "test" else caption("no-test-labels"), single, self.words, verdict]
         figure = "–" if mean is None else metric_text(self.metric, mean.mean)
-        if mean is not None and not self.is_better_than_constant(mean.mean):
+        if mean is not None and self.is_better_than_constant is False:
             what, figure = f"{what}: {figure}", "Not clearly better than a constant answer"
         return Headline(figure, what, [words for words in sentences if words])
 
-    def is_better_than_constant(self, own_mean: float) -> bool:
-        """Return whether the model is clearly better than a constant answer; with one run, better at all."""
+    @property
+    def is_better_than_constant(self) -> bool | None:
+        """Return whether the model is clearly better than a constant answer; None if nothing tells."""
         for label in (MAJORITY, CONSTANT):
-            mean = spread(self.figures.get(label, []))
-            if mean is not None:
-                difference = self.differences[label]
-                return own_mean > mean.mean if difference is None else difference.is_above_zero
-        return True
+            if spread(self.figures.get(label, [])) is not None:
+                return is_clearly_better(self.figures[self.model], self.figures[label], self.single)
+        return None
 
     @property
     def words(self) -> str:
