@@ -115,7 +115,8 @@ def test_the_picture_in_the_repository_shows_its_cells() -> None:
     rows = role_rows(list(read_cells(planted_cells(), ROOT / "results").values()))
     picture = (ROOT / "docs" / "results" / "order-noise.svg").read_text()
     for row in rows:
-        assert f"random links per node: {row['links']}; test accuracy %: {f'{row["test"]:g}'[:6]}" in picture
+        test = f"{row['test']:g}"[:6]
+        assert f"random links per node: {row['links']}; test accuracy %: {test}" in picture
 
 
 def test_figures_of_the_repository_can_be_drawn() -> None:
