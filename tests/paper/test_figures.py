@@ -115,7 +115,7 @@ def test_the_picture_in_the_repository_shows_its_cells() -> None:
     rows = role_rows(list(read_cells(planted_cells(), ROOT / "results").values()))
     picture = (ROOT / "docs" / "results" / "order-noise.svg").read_text()
     for row in rows:
-        test = f"{row['test']:g}"[:6]
+        test = f"{row['test']:.12g}"[:6]
         assert f"random links per node: {row['links']}; test accuracy %: {test}" in picture
 
 
