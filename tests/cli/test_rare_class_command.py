@@ -53,7 +53,7 @@ def test_from_training_to_labels(command: Command) -> None:
     assert json.loads(Path("X/config.json").read_text())["options"]["metric"] == "average-precision"
     stored = decision_in("X")
     assert (stored["rule"], stored["positive_class"]) == ("best-f1", "yes")
-    assert f"from a probability of {stored['threshold']:.3f} (best F1)" in done.out
+    assert f"from a probability of {stored['threshold']:.3f} (best F1, median of the runs)" in done.out
     assert command("predict", "X", "--all").code == 0
     labels, probabilities = labels_in(Path("labels.csv").read_text())
     assert labels == np.where(probabilities >= stored["threshold"], "yes", "no").tolist()
@@ -69,7 +69,7 @@ def test_from_training_to_labels(command: Command) -> None:
 @each_of(
     ("given", "rule", "words"),
     [
-        (("--threshold", "recall=0.9"), "recall=0.9", "(recall=0.9)"),
+        (("--threshold", "recall=0.9"), "recall=0.9", "(recall=0.9, median of the runs)"),
         (("--threshold", "0.25"), "0.25", "0.250 (as given)"),
         (("--cost", "yes:19"), "least cost", "0.050 (least expected cost)"),
         (("--cost", "yes:19", "--threshold", "0.25"), "0.25", "cost per node"),

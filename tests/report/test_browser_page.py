@@ -59,8 +59,12 @@ TEXTS = [
 def theme(page: Page) -> str:
     """By what is seen."""
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    ink = in_strips(page, "view.signal('ink')")  # a canvas has to be told
-    assert ink == page.evaluate("getComputedStyle(document.body).color")
+    ink = page.evaluate("getComputedStyle(document.body).color")
+    for _ in range(100):  # a canvas has to be told, which takes a moment
+        if in_strips(page, "view.signal('ink')") == ink:
+            break
+        page.wait_for_timeout(50)
+    assert in_strips(page, "view.signal('ink')") == ink
     for text in TEXTS:
         assert min(contrasts(page, text)) >= 4.5, text
     return {"rgb(255, 255, 255)": "light", "rgb(22, 24, 28)": "dark"}[paper]

@@ -144,7 +144,12 @@ def headline(board: Leaderboard, best: Row, graph: Graph, splits: Sequence[Split
 
 
 def verdict(board: Leaderboard, graph: Graph, splits: Sequence[Split]) -> tuple[str, ...]:
-    """Return one sentence per question, and the category of the graph if mlp, gcn and gat are finished."""
+    """Return one sentence per question, and the category of the graph if mlp, gcn and gat are finished.
+
+    Where the validation nodes of all splits are of one class, nothing can be said.
+    """
+    if len(splits_of_one_class(graph, splits)) == len(splits):
+        return ()
     judged = category(board, graph, splits)
     sentences = [f"Category: {judged.title}. {judged.words}"] if judged else []
     return (*map(str, findings(board)), *sentences)

@@ -104,9 +104,12 @@ class Decision:
         else:
             why = {BEST_F1: "best F1", LEAST_COST: "least expected cost"}.get(self.rule, self.rule)
             why = why if "=" in why or " " in why else "as given"
+            why += ", median of the runs" if self.is_chosen_by_validation else ""
             words = f"Nodes are labelled {self.positive_class} from a probability of {self.threshold:.3f} ({why})."
         for name, known in {"Validation": self.validation, "Test": self.test}.items():
             details = [f"{figure} {known[figure]:.1f} %" for figure in ("precision", "recall") if figure in known]
+            if "recall" in known:
+                details[-1] += f" of {known['positive']:.0f} nodes"
             details += [f"cost per node {known['cost']:.3f}"] if "cost" in known else []
             words += f" {name}: {', '.join(details)}." if details else ""
         return f"{words} {self.remark}".strip()
