@@ -62,7 +62,8 @@ preparing included.
 
 The three speeds of the model were chosen for this machine: {speeds}.
 So were two numbers for memory, the copies of the features and the numbers per halo row. The ratios between the rows,
-and the bytes, follow from the model.
+and the bytes, follow from the model. A large part of a graph may keep its features on disk and take less memory than
+calculated.
 
 """
 AIMS = """

@@ -33,7 +33,10 @@ def test_measured_steps(tool: dict[str, Any]) -> None:
         assert sum(found.sent.values()) == pytest.approx(sent, rel=0.1)
         assert figures["bytes sent"] == pytest.approx(figures["bytes by the model"], rel=0.01)  # by its own halo
         assert sum(found.step) == pytest.approx(figures["CPU seconds"], rel=0.15)
-        assert sum(found.memory.values()) == pytest.approx(figures["peak bytes"], rel=0.15)
+        memory = sum(found.memory.values())
+        assert memory > 0.85 * figures["peak bytes"]
+        if work.nodes < 1e6:  # a larger part may keep features on disk, which the model leaves out
+            assert memory == pytest.approx(figures["peak bytes"], rel=0.15)
 
 
 def test_the_page_is_the_one_that_the_tool_writes(tool: dict[str, Any]) -> None:
